@@ -1,0 +1,23 @@
+//! Which keys a query may see.
+
+use crate::shape::HostTensor;
+
+/// What hides keys: a key is visible to a query when *every* given part lets it through.
+///
+/// A query without any visible key gives zeros. Hidden keys take no part at all: NaN in a hidden key or value never
+/// reaches an output.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mask {
+    /// (B,) or (B, Lq): key `j` is visible when `j < valid_len`; each between 0 and Lk.
+    pub valid_lens: Option<HostTensor<i64>>,
+    /// `true` = may attend. (Lq, Lk), (B, Lq, Lk) or (1|B, 1|H, Lq, Lk).
+    pub attend_mask: Option<HostTensor<bool>>,
+    /// Added to the scaled score, in the shapes of `attend_mask`. −∞ hides the key; a finite value never does.
+    pub bias: Option<HostTensor>,
+    /// Query `i` stands at position `i + query_offset` and sees keys up to there.
+    pub causal: bool,
+    /// Where the first query stands among the keys; any integer.
+    pub query_offset: i64,
+    /// Key `j` is visible when `|j − position| < window`; at least 1.
+    pub window: Option<u64>,
+}

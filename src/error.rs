@@ -1,0 +1,161 @@
+//! The one error type: every variant carries the numbers that explain it.
+
+use std::path::PathBuf;
+
+use crate::shape::Shape;
+
+/// Whatever can go wrong, as one sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A tensor's numbers are more or fewer than its shape says.
+    #[error("{got} numbers do not fill shape {shape}")]
+    DataLength {
+        /// How many numbers there are.
+        got: usize,
+        /// What they should fill.
+        shape: Shape,
+    },
+
+    /// A tensor's shape is not one that the call can use.
+    #[error("{what} has shape {got}, but {expected}")]
+    WrongShape {
+        /// The tensor's name.
+        what: String,
+        /// The shape it has.
+        got: Shape,
+        /// Which shape is needed and why, as the end of the sentence: "should have shape (4, 4), …".
+        expected: String,
+    },
+
+    /// One size must divide another.
+    #[error("{what} {value} is not divisible by {divisor_name} {divisor}")]
+    NotDivisible {
+        /// What is to be divided.
+        what: String,
+        /// Its size.
+        value: usize,
+        /// What should divide it.
+        divisor_name: String,
+        /// Its size.
+        divisor: usize,
+    },
+
+    /// A setting or an element lies outside what is allowed.
+    #[error("{what} is {value}, but {allowed}")]
+    OutOfRange {
+        /// The setting or element: "window", "valid_lens[3]".
+        what: String,
+        /// Its value, as written.
+        value: String,
+        /// What is allowed, as the end of the sentence: "must be at least 1".
+        allowed: String,
+    },
+
+    /// A file or a graph says something that contradicts itself or that this version cannot do.
+    #[error("{0}")]
+    Invalid(String),
+
+    /// A name that nothing knows.
+    #[error("unknown {kind} \"{name}\"{}", nearest.as_ref().map_or(String::new(), |near| format!("; did you mean \"{near}\"?")))]
+    UnknownName {
+        /// What the name should name: "tensor", "field of the metadata `attention`".
+        kind: String,
+        /// The unknown name.
+        name: String,
+        /// The closest known name, if any is close.
+        nearest: Option<String>,
+    },
+
+    /// Something that was asked for is not there.
+    #[error("{what} is missing; {hint}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// What to do, as a clause.
+        hint: String,
+    },
+
+    /// The work needs more than the device (or the format) can give.
+    #[error("{what} needs {need} {unit}, but {limit} is {have}; {hint}")]
+    LimitExceeded {
+        /// What needs too much.
+        what: String,
+        /// How much it needs.
+        need: u64,
+        /// How much there is.
+        have: u64,
+        /// What is counted: "bytes".
+        unit: &'static str,
+        /// The limit's name.
+        limit: String,
+        /// What to do, as a clause.
+        hint: String,
+    },
+
+    /// No adapter fits what was asked for.
+    #[error(
+        "no usable GPU adapter{wanted}: {found}; use --device cpu, or install a driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1)"
+    )]
+    NoAdapter {
+        /// " named \"…\"", or empty.
+        wanted: String,
+        /// What was found instead.
+        found: String,
+    },
+
+    /// The device went away; results computed on it are not to be trusted.
+    #[error("the GPU device was lost ({reason}); run again, or use --device cpu")]
+    DeviceLost {
+        /// What the driver said.
+        reason: String,
+    },
+
+    /// The driver or WebGPU's validation refused an object.
+    #[error("the GPU refused {what}: {message}")]
+    Gpu {
+        /// The object's label.
+        what: String,
+        /// The refusal, on one line.
+        message: String,
+    },
+
+    /// An error in one file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+
+    /// The operating system refused to read or write.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// "read", "write", "create a file in /tmp".
+        action: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Says which file this error is about.
+    #[must_use]
+    pub fn in_file(self, path: impl Into<PathBuf>) -> Self {
+        Self::File {
+            path: path.into(),
+            source: Box::new(self),
+        }
+    }
+
+    /// Whether the device, not the input, is at fault.
+    #[must_use]
+    pub fn is_device_fault(&self) -> bool {
+        match self {
+            Self::NoAdapter { .. } | Self::DeviceLost { .. } | Self::Gpu { .. } => true,
+            Self::File { source, .. } => source.is_device_fault(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Multi-head attention on any GPU, through WebGPU.
+
+pub mod attention;
+mod error;
+mod shape;
+
+pub use attention::{AttentionConfig, AttentionInputs, Linear, Mask, Weights};
+pub use error::Error;
+pub use shape::{HostTensor, Shape};
