@@ -9,7 +9,7 @@ const MINILM: &str = "examples/data/minilm_trophy_layer1.safetensors";
 
 fn golden_files() -> Vec<PathBuf> {
     let folder = std::fs::read_dir("tests/cases").expect("tests/cases should be there");
-    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = folder.map(|entry| entry.expect("a readable entry").path()).collect();
     files.push(MINILM.into());
     files.sort();
     files

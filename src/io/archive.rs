@@ -243,7 +243,7 @@ mod tests {
     fn a_name_given_twice_is_refused() {
         let tensor = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
         insta::assert_snapshot!(refusal(&format!(r#"{{"a":{tensor},"a":{tensor}}}"#), 1), @r#"the safetensors header is unusable: "a" appears twice at line 1 column 105"#);
-        insta::assert_snapshot!(refusal(r#"{"__metadata__":{"k":"1","k":"2"}}"#, 0), @r#"the safetensors header is unusable: "__metadata__": "k" appears twice at line 1 column 32"#);
+        insta::assert_snapshot!(refusal(r#"{"__metadata__":{"k":"1","k":"2"}}"#, 0), @r#"the safetensors header is unusable: "__metadata__": "k" appears twice at line 1 column 33"#);
         insta::assert_snapshot!(refusal(r#"{"__metadata__":{},"__metadata__":{}}"#, 0), @r#"the safetensors header is unusable: "__metadata__" appears twice at line 1 column 33"#);
     }
 

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(bias[4..], [0.1, f32::MAX]);
         let plain = stored(&entry, &bytes).floats().unwrap().into_data();
         assert_eq!(plain[..3], [f32::NEG_INFINITY; 3]);
-        assert_eq!(plain[5], f32::INFINITY);
+        assert_eq!(plain[5..], [f32::INFINITY]);
     }
 
     #[test]

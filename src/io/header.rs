@@ -8,7 +8,7 @@ use safetensors::Dtype;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::words::shown;
+use super::words::{json_fault, shown};
 use crate::error::Error;
 use crate::shape::Shape;
 
@@ -17,6 +17,9 @@ pub(super) const LENGTH_BYTES: usize = 8;
 
 /// The longest header, as in the `safetensors` crate.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// The most axes of a tensor, as in NumPy and PyTorch.
+const MAX_AXES: usize = 64;
 
 /// The key of the header that is no tensor.
 pub(super) const METADATA_KEY: &str = "__metadata__";
@@ -40,7 +43,7 @@ impl Header {
     /// Reads the JSON of a header; the offsets are not to be trusted before [`Header::check`].
     pub(super) fn parse(json: &[u8]) -> Result<Self, Error> {
         let raw: RawHeader = serde_json::from_slice(json)
-            .map_err(|error| Error::Invalid(format!("the safetensors header is unusable: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("the safetensors header is unusable: {}", json_fault(&error))))?;
         let mut tensors = BTreeMap::new();
         for (name, entry) in raw.tensors {
             let entry = entry.interpret(&name)?;
@@ -175,6 +178,13 @@ impl RawEntry {
                 shown(&self.dtype)
             )));
         };
+        if self.shape.len() > MAX_AXES {
+            return Err(Error::Invalid(format!(
+                "tensor \"{}\" has {} axes, more than the {MAX_AXES} of any tensor library",
+                shown(name),
+                self.shape.len()
+            )));
+        }
         let axes: Result<Vec<usize>, _> = self.shape.iter().map(|&axis| axis.try_into()).collect();
         let Ok(axes) = axes else {
             return Err(Error::Invalid(format!(

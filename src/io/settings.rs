@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::header::UniqueKeys;
-use super::words::{nearest, shown};
+use super::words::{json_fault, nearest, shown};
 use crate::error::Error;
 
 /// Every field of the metadata `attention`, under its own name, so that a message and the file agree.
@@ -81,7 +81,7 @@ impl Settings {
     /// range, [`Error::Invalid`] for what is no JSON object or has a field twice.
     pub fn from_json(json: &str) -> Result<Self, Error> {
         let fields: UniqueKeys<Value> = serde_json::from_str(json)
-            .map_err(|error| Error::Invalid(format!("metadata `attention` is unusable: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("metadata `attention` is unusable: {}", json_fault(&error))))?;
         let mut settings = Self::default();
         for (field, value) in &fields.0 {
             settings.set(field, value)?;
@@ -251,44 +251,44 @@ mod tests {
 
     #[test]
     fn misspelt_fields_are_refused_with_the_closest() {
-        insta::assert_snapshot!(refusal(r#"{"num_head": 8}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"casual": null}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"0": 1}"#), @"");
+        insta::assert_snapshot!(refusal(r#"{"num_head": 8}"#), @r#"unknown field of the metadata `attention` "num_head"; did you mean "num_heads"?"#);
+        insta::assert_snapshot!(refusal(r#"{"casual": null}"#), @r#"unknown field of the metadata `attention` "casual"; did you mean "causal"?"#);
+        insta::assert_snapshot!(refusal(r#"{"0": 1}"#), @r#"unknown field of the metadata `attention` "0""#);
     }
 
     #[test]
     fn text_that_is_no_object_is_refused() {
-        insta::assert_snapshot!(refusal(""), @"");
-        insta::assert_snapshot!(refusal("[]"), @"");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 8} x"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 8, "num_heads": 4}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"scale": NaN}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"");
+        insta::assert_snapshot!(refusal(""), @"metadata `attention` is unusable: EOF while parsing a value at line 1 column 0");
+        insta::assert_snapshot!(refusal("[]"), @"metadata `attention` is unusable: invalid type: sequence, expected a JSON object at line 1 column 0");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 8} x"#), @"metadata `attention` is unusable: trailing characters at line 1 column 18");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 8, "num_heads": 4}"#), @r#"metadata `attention` is unusable: "num_heads" appears twice at line 1 column 32"#);
+        insta::assert_snapshot!(refusal(r#"{"scale": NaN}"#), @"metadata `attention` is unusable: expected value at line 1 column 11");
+        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"metadata `attention` is unusable: number out of range at line 1 column 15");
     }
 
     #[test]
     fn values_of_the_wrong_type_are_refused() {
-        insta::assert_snapshot!(refusal(r#"{"num_heads": "8"}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 8.5}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"causal": 1}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"query_offset": 9223372036854775808}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"window": true}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"scale": [0.5]}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"prefix": {"a": 1}}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"seed": -1}"#), @"");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": "8"}"#), @r#"num_heads is "8", but must be a whole number between 1 and 4294967295"#);
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 8.5}"#), @"num_heads is 8.5, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"causal": 1}"#), @"causal is 1, but must be true or false");
+        insta::assert_snapshot!(refusal(r#"{"query_offset": 9223372036854775808}"#), @"query_offset is 9223372036854775808, but must be a whole number of 64 bits");
+        insta::assert_snapshot!(refusal(r#"{"window": true}"#), @"window is true, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(r#"{"scale": [0.5]}"#), @"scale is [0.5], but must be a finite 32-bit float");
+        insta::assert_snapshot!(refusal(r#"{"prefix": {"a": 1}}"#), @r#"prefix is {"a":1}, but must be a string"#);
+        insta::assert_snapshot!(refusal(r#"{"seed": -1}"#), @"seed is -1, but must be a whole number between 0 and 18446744073709551615");
     }
 
     #[test]
     fn values_out_of_range_are_refused() {
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 0}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": -8}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"num_kv_heads": 1e30}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"head_dim": 4294967296}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"window": 0}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"window": -5}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"scale": 1e39}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"tolerance": -0.001}"#), @"");
-        insta::assert_snapshot!(refusal(r#"{"dropout": 1.5}"#), @"");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 0}"#), @"num_heads is 0, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": -8}"#), @"num_heads is -8, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"num_kv_heads": 1e30}"#), @"num_kv_heads is 1e+30, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"head_dim": 4294967296}"#), @"head_dim is 4294967296, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"window": 0}"#), @"window is 0, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(r#"{"window": -5}"#), @"window is -5, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(r#"{"scale": 1e39}"#), @"scale is 1000000000000000000000000000000000000000, but must be a finite 32-bit float");
+        insta::assert_snapshot!(refusal(r#"{"tolerance": -0.001}"#), @"tolerance is -0.001, but must be a finite number, at least 0");
+        insta::assert_snapshot!(refusal(r#"{"dropout": 1.5}"#), @"dropout is 1.5, but must be a number between 0 and 1");
         for legal in [r#"{"scale": 0}"#, r#"{"scale": -2}"#, r#"{"dropout": 1}"#, r#"{"tolerance": 0}"#] {
             assert!(Settings::from_json(legal).is_ok(), "{legal}");
         }
@@ -298,10 +298,10 @@ mod tests {
     fn flags_are_held_to_the_same_ranges() {
         let refusal = |settings: Settings| settings.validate().unwrap_err().to_string();
         let nothing = Settings::default;
-        insta::assert_snapshot!(refusal(Settings { tolerance: Some(f64::NAN), ..nothing() }), @"");
-        insta::assert_snapshot!(refusal(Settings { tolerance: Some(f64::INFINITY), ..nothing() }), @"");
-        insta::assert_snapshot!(refusal(Settings { dropout: Some(f64::NAN), ..nothing() }), @"");
-        insta::assert_snapshot!(refusal(Settings { scale: Some(f64::NAN), ..nothing() }), @"");
-        insta::assert_snapshot!(refusal(Settings { window: Some(0), ..nothing() }), @"");
+        insta::assert_snapshot!(refusal(Settings { tolerance: Some(f64::NAN), ..nothing() }), @"tolerance is NaN, but must be a finite number, at least 0");
+        insta::assert_snapshot!(refusal(Settings { tolerance: Some(f64::INFINITY), ..nothing() }), @"tolerance is inf, but must be a finite number, at least 0");
+        insta::assert_snapshot!(refusal(Settings { dropout: Some(f64::NAN), ..nothing() }), @"dropout is NaN, but must be a number between 0 and 1");
+        insta::assert_snapshot!(refusal(Settings { scale: Some(f64::NAN), ..nothing() }), @"scale is NaN, but must be a finite 32-bit float");
+        insta::assert_snapshot!(refusal(Settings { window: Some(0), ..nothing() }), @"window is 0, but must be a whole number, at least 1");
     }
 }

@@ -4,13 +4,25 @@
 const SHOWN_CHARS: usize = 120;
 
 /// How many names a list in an error sentence holds.
-const LISTED_NAMES: usize = 20;
+const LISTED_NAMES: usize = 12;
 
-/// Text from a file, fit for one line: control characters escaped, the middle of what is very long left out.
+/// How many characters of a JSON parser's message, which repeats what it met, a sentence holds.
+const MESSAGE_CHARS: usize = 400;
+
+/// Text from a file, fit for one line: control characters escaped, the end of what is very long left out.
 pub(super) fn shown(text: &str) -> String {
+    shortened(text, SHOWN_CHARS)
+}
+
+/// What a JSON parser has to say, fit for one line.
+pub(super) fn json_fault(error: &serde_json::Error) -> String {
+    shortened(&error.to_string(), MESSAGE_CHARS)
+}
+
+fn shortened(text: &str, chars: usize) -> String {
     let mut escaped = String::new();
     for (index, letter) in text.chars().enumerate() {
-        if index == SHOWN_CHARS {
+        if index == chars {
             escaped.push('…');
             break;
         }
@@ -55,9 +67,15 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     best
 }
 
-/// Between 0 and 1. Edits find `casual` → `causal`; common pairs of letters find `mask` → `attend_mask`.
+/// Between 0 and 1. Edits find `casual` → `causal`, common pairs of letters `heads_num` → `num_heads`, a whole word in
+/// the other `mask` → `attend_mask`.
 fn likeness(left: &str, right: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(left, right).max(strsim::sorensen_dice(left, right))
+    const WORD_CHARS: usize = 3;
+    const CONTAINED: f64 = 0.7;
+    let within = |part: &str, whole: &str| part.len() >= WORD_CHARS && whole.contains(part);
+    let contained = if within(left, right) || within(right, left) { CONTAINED } else { 0.0 };
+    let edits = strsim::normalized_damerau_levenshtein(left, right);
+    edits.max(strsim::sorensen_dice(left, right)).max(contained)
 }
 
 #[cfg(test)]
@@ -72,7 +90,7 @@ mod tests {
             ("mask", "attend_mask"),
             ("casual", "causal"),
             ("quey", "query"),
-            ("K_e_y", "key"),
+            ("Key", "key"),
         ] {
             assert_eq!(nearest(written, known), Some(meant), "{written}");
         }
@@ -86,6 +104,6 @@ mod tests {
         assert_eq!(shown(&"x".repeat(1000)).chars().count(), SHOWN_CHARS + 1);
         assert_eq!(listed([]), "nothing");
         assert_eq!(listed(["a", "b"]), "\"a\", \"b\"");
-        assert!(listed(["n"; 25]).ends_with("\"n\" and 5 more"));
+        assert!(listed(["n"; 25]).ends_with("\"n\" and 13 more"));
     }
 }

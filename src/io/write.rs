@@ -105,16 +105,11 @@ fn write_beside(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Resul
         Err(error) => Err(error),
     }
     .map_err(|source| cannot("write", source))?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".multihead-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // What any program would create: readable by all whom the umask allows.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let beside = builder
-        .tempfile_in(folder)
+    // Created here and not by `tempfile`, so that the umask decides who may read it, as for any program's file.
+    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+    let beside = tempfile::Builder::new()
+        .prefix(".multihead-")
+        .make_in(folder, create)
         .map_err(|source| cannot(&format!("create a file in {}", folder.display()), source))?;
     if let Some(old) = old {
         let permissions = old.permissions();

@@ -5,7 +5,7 @@ use crate::attention::{AttentionInputs, Mask};
 use crate::error::Error;
 use crate::io::archive::Archive;
 use crate::io::layout::{Prefix, all_members, optional_weights, owner_of};
-use crate::io::words::{nearest, shown};
+use crate::io::words::{json_fault, nearest, shown};
 use crate::shape::HostTensor;
 
 impl Case {
@@ -15,8 +15,7 @@ impl Case {
         options.overrides.validate()?;
         let settings = in_file.overridden_by(&options.overrides);
         let prefix = prefix_of(&settings);
-        // The file's own prefix still says which of its tensors are weights when a flag names another.
-        refuse_unknown_tensors(archive, &[prefix_of(&in_file), prefix.clone()])?;
+        refuse_unknown_tensors(archive, &prefix_of(&in_file), &prefix)?;
         let inputs = inputs_of(archive, &settings)?;
         let weights = match options.weights {
             Some(_) => None,
@@ -52,35 +51,48 @@ fn tokens_of(archive: &Archive<'_>) -> Result<Option<Vec<Vec<String>>>, Error> {
     };
     serde_json::from_str(json).map(Some).map_err(|error| {
         Error::Invalid(format!(
-            "metadata `tokens` should be a JSON list of lists of strings, one list for each batch entry: {error}"
+            "metadata `tokens` should be a JSON list of lists of strings, one list for each batch entry: {}",
+            json_fault(&error)
         ))
     })
 }
 
 /// A misspelt mask must not be ignored: whatever is neither a case file's tensor nor a weight is an error.
-fn refuse_unknown_tensors(archive: &Archive<'_>, prefixes: &[Prefix]) -> Result<(), Error> {
-    let known = |name: &str| TENSORS.contains(&name) || prefixes.iter().any(|prefix| prefix.owns(name));
-    let Some(unknown) = archive.names().find(|name| !known(name)) else {
+///
+/// The file's own prefix still says which of its tensors are weights when a flag names another.
+fn refuse_unknown_tensors(archive: &Archive<'_>, own: &Prefix, effective: &Prefix) -> Result<(), Error> {
+    let known = |name: &str| TENSORS.contains(&name) || own.owns(name) || effective.owns(name);
+    let unknown = || archive.names().filter(|name| !known(name));
+    // A forgotten prefix explains all that stands under it, LayerNorm too.
+    if let Some((name, prefix)) = unknown().find_map(|name| Some((name, owner_of(name)?))) {
+        return Err(misplaced_weight(name, prefix, effective));
+    }
+    let Some(name) = unknown().next() else {
         return Ok(());
     };
-    if let Some((prefix, _)) = owner_of(unknown) {
-        let way_out = if prefix.is_empty() {
-            "remove `prefix` to use them".to_owned()
-        } else {
-            format!("set `prefix` to \"{}\" to use them", shown(prefix))
-        };
-        return Err(Error::Invalid(format!(
-            "tensor \"{}\" belongs to weights outside the prefix \"{}\"; {way_out}, or remove them",
-            shown(unknown),
-            prefixes.iter().map(|prefix| shown(&prefix.name(""))).next_back().unwrap_or_default(),
-        )));
-    }
-    let members = prefixes.iter().flat_map(|prefix| all_members().map(|member| prefix.name(member)));
-    let known_names: Vec<String> = TENSORS.iter().map(ToString::to_string).chain(members).collect();
+    let members = all_members().map(|member| effective.name(member));
+    let known: Vec<String> = TENSORS.iter().map(ToString::to_string).chain(members).collect();
     Err(Error::UnknownName {
         kind: "tensor".into(),
-        name: shown(unknown),
-        nearest: nearest(unknown, known_names.iter().map(String::as_str)).map(shown),
+        name: shown(name),
+        nearest: nearest(name, known.iter().map(String::as_str)).map(shown),
+    })
+}
+
+/// The error for a weight that stands under `prefix`, where nobody looks.
+fn misplaced_weight(name: &str, prefix: &str, effective: &Prefix) -> Error {
+    let (name, prefix) = (shown(name), shown(prefix));
+    let looked = shown(&effective.name(""));
+    Error::Invalid(match (prefix.is_empty(), effective.is_empty()) {
+        (false, true) => format!(
+            "tensor \"{name}\" is a weight under \"{prefix}\"; set `prefix` in the metadata `attention` to \"{prefix}\", or remove it"
+        ),
+        (false, false) => format!(
+            "tensor \"{name}\" is a weight, but not under the prefix \"{looked}\"; set `prefix` to \"{prefix}\", or remove it"
+        ),
+        (true, _) => format!(
+            "tensor \"{name}\" is a weight, but not under the prefix \"{looked}\"; leave `prefix` out, or remove the tensor"
+        ),
     })
 }
 

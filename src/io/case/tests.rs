@@ -85,7 +85,7 @@ fn what_is_written_is_what_the_mask_says() {
     assert_eq!(again.inputs, case.inputs);
     assert_eq!(again.settings.prefix, None);
     case.inputs.mask.window = Some(0);
-    insta::assert_snapshot!(case.to_bytes().unwrap_err(), @"");
+    insta::assert_snapshot!(case.to_bytes().unwrap_err(), @"window is 0, but must be a whole number, at least 1");
 }
 
 #[test]
@@ -100,28 +100,28 @@ fn the_least_case_is_core_self_attention() {
 
 #[test]
 fn what_is_missing_is_named() {
-    insta::assert_snapshot!(refusal(&[], r#"{"num_heads": 2}"#), @"");
+    insta::assert_snapshot!(refusal(&[], r#"{"num_heads": 2}"#), @r#"tensor "query" is missing; a case file needs one of shape (B, Lq, E)"#);
     let bare = file(&[query()], &[("format", "pt")]);
-    insta::assert_snapshot!(Case::from_bytes(&bare, &CaseOptions::default()).unwrap_err(), @"");
-    insta::assert_snapshot!(read(&[query()], "{}").unwrap().config().unwrap_err(), @"");
+    insta::assert_snapshot!(Case::from_bytes(&bare, &CaseOptions::default()).unwrap_err(), @r#"metadata `attention` is missing; a case file has JSON there, at least {"num_heads": 8} with its own number of heads"#);
+    insta::assert_snapshot!(read(&[query()], "{}").unwrap().config().unwrap_err(), @"`num_heads` in the metadata `attention` is missing; add it to the file or use --num-heads");
 }
 
 #[test]
 fn ranks_other_than_three_are_refused() {
-    insta::assert_snapshot!(refusal(&[("query", tensor([2, 4]))], "{}"), @"");
-    insta::assert_snapshot!(refusal(&[query(), ("key", tensor([1, 1, 2, 4]))], "{}"), @"");
-    insta::assert_snapshot!(refusal(&[query(), ("value", tensor([4]))], "{}"), @"");
+    insta::assert_snapshot!(refusal(&[("query", tensor([2, 4]))], "{}"), @"query has shape (2, 4), but should have 3 axes, (B, Lq, E)");
+    insta::assert_snapshot!(refusal(&[query(), ("key", tensor([1, 1, 2, 4]))], "{}"), @"key has shape (1, 1, 2, 4), but should have 3 axes, (B, Lk, key width)");
+    insta::assert_snapshot!(refusal(&[query(), ("value", tensor([4]))], "{}"), @"value has shape (4,), but should have 3 axes, (B, Lk, value width)");
 }
 
 #[test]
 fn a_tensor_that_nothing_knows_is_refused_with_the_closest() {
     let with = |name: &str, attention: &str| refusal(&[query(), (name, tensor([1]))], attention);
-    insta::assert_snapshot!(with("attend_maks", "{}"), @"");
-    insta::assert_snapshot!(with("mask", "{}"), @"");
-    insta::assert_snapshot!(with("expected.outptu", "{}"), @"");
-    insta::assert_snapshot!(with("W_q.wieght", "{}"), @"");
-    insta::assert_snapshot!(with("LayerNorm.weight", "{}"), @"");
-    insta::assert_snapshot!(with("a\nb", "{}"), @"");
+    insta::assert_snapshot!(with("attend_maks", "{}"), @r#"unknown tensor "attend_maks"; did you mean "attend_mask"?"#);
+    insta::assert_snapshot!(with("mask", "{}"), @r#"unknown tensor "mask"; did you mean "attend_mask"?"#);
+    insta::assert_snapshot!(with("expected.outptu", "{}"), @r#"unknown tensor "expected.outptu"; did you mean "expected.output"?"#);
+    insta::assert_snapshot!(with("W_q.wieght", "{}"), @r#"unknown tensor "W_q.wieght"; did you mean "W_q.weight"?"#);
+    insta::assert_snapshot!(with("LayerNorm.weight", "{}"), @r#"unknown tensor "LayerNorm.weight"; did you mean "W_q.weight"?"#);
+    insta::assert_snapshot!(with("a\nb", "{}"), @r#"unknown tensor "a\nb"; did you mean "value"?"#);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn under_a_prefix_other_tensors_are_ignored_and_elsewhere_they_are_not() {
     all.push(query());
     let attention = r#"{"num_heads": 2, "prefix": "l.0."}"#;
     assert!(read(&all, attention).unwrap().weights.is_some());
-    insta::assert_snapshot!(refusal(&all, r#"{"num_heads": 2}"#), @"");
-    insta::assert_snapshot!(refusal(&all, r#"{"num_heads": 2, "prefix": "l.1"}"#), @"");
+    insta::assert_snapshot!(refusal(&all, r#"{"num_heads": 2}"#), @r#"tensor "l.0.W_k.weight" is a weight under "l.0."; set `prefix` in the metadata `attention` to "l.0.", or remove it"#);
+    insta::assert_snapshot!(refusal(&all, r#"{"num_heads": 2, "prefix": "l.1"}"#), @r#"tensor "l.0.W_k.weight" is a weight, but not under the prefix "l.1."; set `prefix` to "l.0.", or remove it"#);
     for (name, shape) in [("W_q.bias", [4]), ("attend_maks", [4]), ("l.00.norm", [4])] {
         all.push((name, tensor(shape)));
         let sentence = refusal(&all, attention);
@@ -142,18 +142,18 @@ fn under_a_prefix_other_tensors_are_ignored_and_elsewhere_they_are_not() {
         all.pop();
     }
     all.push(("W_q.bias", tensor([4])));
-    insta::assert_snapshot!(refusal(&all, attention), @"");
+    insta::assert_snapshot!(refusal(&all, attention), @r#"tensor "W_q.bias" is a weight, but not under the prefix "l.0."; leave `prefix` out, or remove the tensor"#);
 }
 
 #[test]
 fn a_prefix_where_there_are_no_weights_is_refused() {
-    insta::assert_snapshot!(refusal(&[query()], r#"{"prefix": "l.0."}"#), @"");
+    insta::assert_snapshot!(refusal(&[query()], r#"{"prefix": "l.0."}"#), @r#"a known weight layout under the prefix "l.0." is missing; found nothing: leave `prefix` out for attention without projections"#);
 }
 
 #[test]
 fn half_a_layout_is_no_core_attention() {
-    insta::assert_snapshot!(refusal(&[query(), ("W_q.weight", tensor([4, 4]))], "{}"), @"");
-    insta::assert_snapshot!(refusal(&[query(), ("bias_k", tensor([1, 1, 4]))], "{}"), @"");
+    insta::assert_snapshot!(refusal(&[query(), ("W_q.weight", tensor([4, 4]))], "{}"), @r#"each of "W_k.weight", "W_v.weight", "W_o.weight" of the D2L layout is missing; found "W_q.weight""#);
+    insta::assert_snapshot!(refusal(&[query(), ("bias_k", tensor([1, 1, 4]))], "{}"), @r#"each of "W_q.weight", "W_k.weight", "W_v.weight", "W_o.weight", "bias_v" of the D2L layout is missing; found "bias_k""#);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn tokens_are_lists_of_lists_of_strings() {
         Case::from_bytes(&bytes, &CaseOptions::default())
     };
     assert_eq!(with(r#"[["a"], []]"#).unwrap().tokens, Some(vec![vec!["a".to_owned()], vec![]]));
-    insta::assert_snapshot!(with(r#"["a", "b"]"#).unwrap_err(), @"");
-    insta::assert_snapshot!(with("").unwrap_err(), @"");
+    insta::assert_snapshot!(with(r#"["a", "b"]"#).unwrap_err(), @r#"metadata `tokens` should be a JSON list of lists of strings, one list for each batch entry: invalid type: string "a", expected a sequence at line 1 column 4"#);
+    insta::assert_snapshot!(with("").unwrap_err(), @"metadata `tokens` should be a JSON list of lists of strings, one list for each batch entry: EOF while parsing a value at line 1 column 0");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn flags_override_the_file_and_are_checked() {
     let case = with(flags).unwrap();
     assert_eq!(case.config().unwrap().num_heads, 4);
     assert_eq!((case.inputs.mask.causal, case.inputs.mask.window), (false, Some(2)));
-    insta::assert_snapshot!(with(Settings { window: Some(0), ..Settings::default() }).unwrap_err(), @"");
+    insta::assert_snapshot!(with(Settings { window: Some(0), ..Settings::default() }).unwrap_err(), @"window is 0, but must be a whole number, at least 1");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_weights_file_wins_and_its_faults_carry_its_name() {
     assert_eq!(with("l.7").unwrap().weights.unwrap().w_q.weight, tensor([4, 4]));
     let sentence = with("l.8").unwrap_err().to_string();
     let sentence = sentence.replace(&folder.path().display().to_string(), "FOLDER");
-    insta::assert_snapshot!(sentence, @"");
+    insta::assert_snapshot!(sentence, @r#"FOLDER/weights.safetensors: unknown weight prefix "l.8."; did you mean "l.7."?"#);
 }
 
 #[test]
@@ -204,5 +204,5 @@ fn faults_of_the_case_carry_its_name_once() {
     std::fs::write(&path, file(&[], &[("attention", "{}")])).unwrap();
     let sentence = Case::open(&path, &CaseOptions::default()).unwrap_err().to_string();
     let sentence = sentence.replace(&folder.path().display().to_string(), "FOLDER");
-    insta::assert_snapshot!(sentence, @"");
+    insta::assert_snapshot!(sentence, @r#"FOLDER/case.safetensors: tensor "query" is missing; a case file needs one of shape (B, Lq, E)"#);
 }

@@ -4,6 +4,7 @@ use super::{EXTRA_KEY, Layout, Parts, Prefix, Storage};
 use crate::attention::{Linear, Weights};
 use crate::error::Error;
 use crate::io::archive::Archive;
+use crate::io::words::shown;
 use crate::shape::{HostTensor, Shape};
 
 /// A tensor with its full name, for the sentences about it.
@@ -119,7 +120,7 @@ impl Reader<'_> {
 
 impl Named {
     fn wrong_shape(&self, expected: String) -> Error {
-        Error::WrongShape { what: self.name.clone(), got: self.tensor.shape().clone(), expected }
+        Error::WrongShape { what: shown(&self.name), got: self.tensor.shape().clone(), expected }
     }
 
     fn map(self, change: impl FnOnce(Vec<f32>) -> (Shape, Vec<f32>)) -> Result<Self, Error> {
@@ -166,7 +167,7 @@ fn linear(weight: Named, bias: Option<Named>) -> Result<Linear, Error> {
             let rows = rows_of(&weight.tensor);
             return Err(bias.wrong_shape(format!(
                 "should have shape ({rows},), one number for each row of \"{}\" {}",
-                weight.name,
+                shown(&weight.name),
                 weight.tensor.shape()
             )));
         }

@@ -50,7 +50,7 @@ fn two_layouts(first: &Candidate, second: &Candidate, prefix: &Prefix) -> Error 
         listed(names.iter().map(String::as_str))
     };
     Error::Invalid(format!(
-        "two weight layouts stand{}: {} with {}, and {} with {}; keep one",
+        "there are two weight layouts{}: {} with {}, and {} with {}; keep one",
         prefix.place(),
         first.layout.name,
         full_names(first),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{LAYOUTS, Layout};
+use super::LAYOUTS;
 use crate::error::Error;
 use crate::io::archive::Archive;
 use crate::io::words::{listed, nearest, shown};
 
 /// The beginning of a layer's tensor names: empty, or ending in a dot, so that `layer.1` never means `layer.10` too.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(in crate::io) struct Prefix(String);
 
 impl Prefix {
@@ -48,10 +48,10 @@ impl Prefix {
                 nearest: nearest(&self.0, offered.iter().copied()).or(offered.first().copied()).map(shown),
             };
         }
-        let way_out = if offered.is_empty() {
-            "name a file with the weights of one attention layer".into()
-        } else {
-            format!("set `prefix` to one of {}", listed(offered))
+        let way_out = match (offered.is_empty(), self.is_empty()) {
+            (false, _) => format!("set `prefix` to one of {}", listed(offered)),
+            (true, true) => "name a file with the weights of an attention layer".into(),
+            (true, false) => "leave `prefix` out for attention without projections".into(),
         };
         Error::Missing {
             what: format!("a known weight layout{}", self.place()),
@@ -60,10 +60,9 @@ impl Prefix {
     }
 }
 
-/// The prefix and member that a name is made of, if it ends like one of a layout's weights or biases.
-pub(in crate::io) fn owner_of(name: &str) -> Option<(&str, &'static str)> {
-    let mut members = LAYOUTS.iter().flat_map(Layout::members);
-    members.find_map(|member| Some((split(name, member)?, member)))
+/// What stands before the layout's member at the end of `name`, if it ends in one.
+pub(in crate::io) fn owner_of(name: &str) -> Option<&str> {
+    super::all_members().find_map(|member| split(name, member))
 }
 
 /// The prefixes under which a file has the queries' weight of some layout.

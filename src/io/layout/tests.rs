@@ -148,8 +148,8 @@ fn the_extra_key_comes_with_its_value() {
         assert_eq!(read(&tensors, "").unwrap(), weights, "{name}");
     }
     let tensors = stored(layout("PyTorch"), &weights, "");
-    insta::assert_snapshot!(refusal(&without(&tensors, "bias_v"), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&tensors, "bias_k", tensor(0, [4])), ""), @"");
+    insta::assert_snapshot!(refusal(&without(&tensors, "bias_v"), ""), @r#""bias_v" of the PyTorch layout is missing; found "bias_k", "in_proj_bias", "in_proj_weight", "out_proj.bias", "out_proj.weight""#);
+    insta::assert_snapshot!(refusal(&with(&tensors, "bias_k", tensor(0, [4])), ""), @"bias_k has shape (4,), but should have shape (1, 1, width)");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn single_biases_are_read_where_the_layout_has_them() {
     let mut mixed = square();
     mixed.w_k.bias = None;
     assert_eq!(read(&stored(layout("D2L"), &mixed, ""), "").unwrap(), mixed);
-    insta::assert_snapshot!(refusal(&stored(layout("Llama"), &mixed, ""), ""), @"");
+    insta::assert_snapshot!(refusal(&stored(layout("Llama"), &mixed, ""), ""), @r#""self_attn.k_proj.bias" of the Llama layout is missing; found "self_attn.k_proj.weight", "self_attn.o_proj.bias", "self_attn.o_proj.weight", "self_attn.q_proj.bias", "self_attn.q_proj.weight", "self_attn.v_proj.bias", "self_attn.v_proj.weight""#);
 }
 
 #[test]
@@ -174,18 +174,18 @@ fn a_missing_member_is_named_with_what_was_found() {
         }
     }
     let torch = stored(layout("PyTorch"), &square(), "");
-    insta::assert_snapshot!(refusal(&without(&torch, "in_proj_bias"), ""), @"");
-    insta::assert_snapshot!(refusal(&without(&torch, "in_proj_weight"), ""), @"");
+    insta::assert_snapshot!(refusal(&without(&torch, "in_proj_bias"), ""), @r#""in_proj_bias" of the PyTorch layout is missing; found "in_proj_weight", "out_proj.bias", "out_proj.weight""#);
+    insta::assert_snapshot!(refusal(&without(&torch, "in_proj_weight"), ""), @r#""in_proj_weight" of the PyTorch layout is missing; found "in_proj_bias", "out_proj.bias", "out_proj.weight""#);
     let bert = stored(layout("BERT"), &square(), "l.");
-    insta::assert_snapshot!(refusal(&without(&bert, "l.attention.output.dense.bias"), "l."), @"");
-    insta::assert_snapshot!(refusal(&bert[..1], "l."), @"");
+    insta::assert_snapshot!(refusal(&without(&bert, "l.attention.output.dense.bias"), "l."), @r#""l.attention.output.dense.bias" of the BERT layout is missing; found "l.attention.output.dense.weight", "l.attention.self.key.bias", "l.attention.self.key.weight", "l.attention.self.query.bias", "l.attention.self.query.weight", "l.attention.self.value.bias", "l.attention.self.value.weight""#);
+    insta::assert_snapshot!(refusal(&bert[..1], "l."), @r#"each of "l.attention.self.key.weight", "l.attention.self.value.weight", "l.attention.output.dense.weight" of the BERT layout is missing; found "l.attention.self.query.weight""#);
 }
 
 #[test]
 fn a_misspelt_member_stands_beside_the_missing_one() {
     let tensors = stored(layout("D2L"), &square(), "l.");
     let misspelt = with(&without(&tensors, "l.W_k.weight"), "l.W_k.wieght", tensor(0, [4, 4]));
-    insta::assert_snapshot!(refusal(&misspelt, "l."), @"");
+    insta::assert_snapshot!(refusal(&misspelt, "l."), @r#""l.W_k.weight" of the D2L layout is missing; found "l.W_k.bias", "l.W_o.bias", "l.W_o.weight", "l.W_q.bias", "l.W_q.weight", "l.W_v.bias", "l.W_v.weight", and of no layout "l.W_k.wieght""#);
 }
 
 #[test]
@@ -197,24 +197,24 @@ fn two_layouts_are_refused() {
         }
         refusal(&tensors, "")
     };
-    insta::assert_snapshot!(both("D2L", "GPT-2"), @"");
-    insta::assert_snapshot!(both("PyTorch", "PyTorch (kdim, vdim)"), @"");
+    insta::assert_snapshot!(both("D2L", "GPT-2"), @r#"there are two weight layouts: D2L with "W_k.bias", "W_k.weight", "W_o.bias", "W_o.weight", "W_q.bias", "W_q.weight", "W_v.bias", "W_v.weight", and GPT-2 with "attn.c_attn.bias", "attn.c_attn.weight", "attn.c_proj.bias", "attn.c_proj.weight"; keep one"#);
+    insta::assert_snapshot!(both("PyTorch", "PyTorch (kdim, vdim)"), @r#"there are two weight layouts: PyTorch with "in_proj_bias", "in_proj_weight", "out_proj.bias", "out_proj.weight", and PyTorch (kdim, vdim) with "in_proj_bias", "k_proj_weight", "out_proj.bias", "out_proj.weight", "q_proj_weight", "v_proj_weight"; keep one"#);
     let mixed = with(&stored(layout("D2L"), &square(), ""), "out_proj.weight", tensor(0, [4, 4]));
-    insta::assert_snapshot!(refusal(&mixed, ""), @"");
+    insta::assert_snapshot!(refusal(&mixed, ""), @r#"there are two weight layouts: D2L with "W_k.bias", "W_k.weight", "W_o.bias", "W_o.weight", "W_q.bias", "W_q.weight", "W_v.bias", "W_v.weight", and PyTorch with "out_proj.weight"; keep one"#);
 }
 
 #[test]
 fn shapes_that_do_not_belong_together_are_refused() {
     let torch = stored(layout("PyTorch"), &square(), "");
-    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_weight", tensor(0, [13, 4])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_weight", tensor(0, [12])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_bias", tensor(0, [11])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_bias", tensor(0, [12, 1])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&torch, "out_proj.bias", tensor(0, [5])), ""), @"");
+    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_weight", tensor(0, [13, 4])), ""), @"in_proj_weight has shape (13, 4), but its 13 outputs should be three equal parts, one each for q, k and v");
+    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_weight", tensor(0, [12])), ""), @"in_proj_weight has shape (12,), but a weight should have 2 axes, (out, in)");
+    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_bias", tensor(0, [11])), ""), @"in_proj_bias has shape (11,), but should have shape (12,), one number for each of the 4 + 4 + 4 rows of the weights");
+    insta::assert_snapshot!(refusal(&with(&torch, "in_proj_bias", tensor(0, [12, 1])), ""), @"in_proj_bias has shape (12, 1), but should have shape (12,), one number for each of the 4 + 4 + 4 rows of the weights");
+    insta::assert_snapshot!(refusal(&with(&torch, "out_proj.bias", tensor(0, [5])), ""), @r#"out_proj.bias has shape (5,), but should have shape (4,), one number for each row of "out_proj.weight" (4, 4)"#);
     let gpt = stored(layout("GPT-2"), &square(), "");
-    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_attn.weight", tensor(0, [4, 13])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_proj.weight", tensor(0, [4, 4, 1])), ""), @"");
-    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_attn.bias", tensor(0, [4])), ""), @"");
+    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_attn.weight", tensor(0, [4, 13])), ""), @"attn.c_attn.weight has shape (4, 13), but its 13 outputs should be three equal parts, one each for q, k and v");
+    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_proj.weight", tensor(0, [4, 4, 1])), ""), @"attn.c_proj.weight has shape (4, 4, 1), but a weight should have 2 axes, (in, out)");
+    insta::assert_snapshot!(refusal(&with(&gpt, "attn.c_attn.bias", tensor(0, [4])), ""), @"attn.c_attn.bias has shape (4,), but should have shape (12,), one number for each of the 4 + 4 + 4 rows of the weights");
 }
 
 #[test]
@@ -231,21 +231,21 @@ fn prefixes_without_weights_are_refused_with_those_that_have_some() {
     let mut tensors = stored(layout("BERT"), &square(), "encoder.layer.0.");
     tensors.extend(stored(layout("BERT"), &square(), "encoder.layer.10."));
     tensors.push(("encoder.layer.0.output.dense.weight".into(), tensor(0, [4])));
-    insta::assert_snapshot!(refusal(&tensors, "encoder.layer.1"), @"");
-    insta::assert_snapshot!(refusal(&tensors, "layers.10."), @"");
-    insta::assert_snapshot!(refusal(&tensors, "0123"), @"");
-    insta::assert_snapshot!(refusal(&tensors, "encoder.layer.0.output"), @"");
+    insta::assert_snapshot!(refusal(&tensors, "encoder.layer.1"), @r#"unknown weight prefix "encoder.layer.1."; did you mean "encoder.layer.10."?"#);
+    insta::assert_snapshot!(refusal(&tensors, "layers.10."), @r#"unknown weight prefix "layers.10."; did you mean "encoder.layer.10."?"#);
+    insta::assert_snapshot!(refusal(&tensors, "0123"), @r#"unknown weight prefix "0123."; did you mean "encoder.layer.0."?"#);
+    insta::assert_snapshot!(refusal(&tensors, "encoder.layer.0.output"), @r#"a known weight layout under the prefix "encoder.layer.0.output." is missing; found "encoder.layer.0.output.dense.weight": set `prefix` to one of "encoder.layer.0.", "encoder.layer.10.""#);
     let lonely = [("norm.weight".to_owned(), tensor(0, [4]))];
-    insta::assert_snapshot!(refusal(&lonely, ""), @"");
-    insta::assert_snapshot!(refusal(&lonely, "h.0."), @"");
-    insta::assert_snapshot!(refusal(&tensors, "").replace(&"\"encoder.layer.0.attention".repeat(1), "…"), @"");
+    insta::assert_snapshot!(refusal(&lonely, ""), @r#"a known weight layout is missing; found "norm.weight": name a file with the weights of an attention layer"#);
+    insta::assert_snapshot!(refusal(&lonely, "h.0."), @r#"a known weight layout under the prefix "h.0." is missing; found nothing: leave `prefix` out for attention without projections"#);
+    insta::assert_snapshot!(refusal(&tensors, ""), @r#"a known weight layout is missing; found "encoder.layer.0.attention.output.dense.bias", "encoder.layer.0.attention.output.dense.weight", "encoder.layer.0.attention.self.key.bias", "encoder.layer.0.attention.self.key.weight", "encoder.layer.0.attention.self.query.bias", "encoder.layer.0.attention.self.query.weight", "encoder.layer.0.attention.self.value.bias", "encoder.layer.0.attention.self.value.weight", "encoder.layer.0.output.dense.weight", "encoder.layer.10.attention.output.dense.bias", "encoder.layer.10.attention.output.dense.weight", "encoder.layer.10.attention.self.key.bias" and 5 more: set `prefix` to one of "encoder.layer.0.", "encoder.layer.10.""#);
 }
 
 #[test]
 fn a_layer_inside_a_transformer_is_reached_by_its_prefix() {
     let tensors = stored(layout("PyTorch"), &square(), "layers.0.self_attn.");
     assert_eq!(read(&tensors, "layers.0.self_attn").unwrap(), square());
-    insta::assert_snapshot!(refusal(&tensors, "layers.0."), @"");
+    insta::assert_snapshot!(refusal(&tensors, "layers.0."), @r#"a known weight layout under the prefix "layers.0." is missing; found "layers.0.self_attn.in_proj_bias", "layers.0.self_attn.in_proj_weight", "layers.0.self_attn.out_proj.bias", "layers.0.self_attn.out_proj.weight": set `prefix` to one of "layers.0.self_attn.""#);
 }
 
 #[test]
