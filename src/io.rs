@@ -9,16 +9,18 @@
 //! claims, and whatever is wrong comes back as one sentence.
 
 mod archive;
+mod atomic;
 mod case;
 mod convert;
 mod header;
 mod layout;
 mod settings;
+mod tensor_file;
 mod words;
-mod write;
 
 pub use archive::Archive;
+pub use atomic::write_atomically;
 pub use case::{Case, CaseOptions, Expected};
 pub use layout::weights_from_file;
 pub use settings::Settings;
-pub use write::{write_atomically, write_tensors};
+pub use tensor_file::write_tensors;

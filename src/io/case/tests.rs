@@ -1,7 +1,7 @@
 use super::*;
 use crate::attention::Linear;
 use crate::attention::Mask;
-use crate::io::write::{Numbers, TensorFile};
+use crate::io::tensor_file::{Numbers, TensorFile};
 use crate::shape::Shape;
 
 fn tensor<const RANK: usize>(shape: [usize; RANK]) -> HostTensor {

@@ -5,8 +5,9 @@ use std::path::Path;
 use super::{ABOUT_KEY, ATTENTION_KEY, Case, Settings, TOKENS_KEY, prefix_of};
 use crate::attention::{Linear, Weights};
 use crate::error::Error;
+use crate::io::atomic::write_atomically;
 use crate::io::layout::Prefix;
-use crate::io::write::{Numbers, TensorFile, write_atomically};
+use crate::io::tensor_file::{Numbers, TensorFile};
 
 impl Case {
     /// The bytes of a case file that [`Case::from_bytes`] reads back: floats as F32, weights in D2L's layout.

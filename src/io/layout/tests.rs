@@ -1,6 +1,6 @@
 use super::*;
 use crate::attention::Linear;
-use crate::io::write::TensorFile;
+use crate::io::tensor_file::TensorFile;
 use crate::shape::{HostTensor, Shape};
 
 /// Numbers that differ from place to place and from tensor to tensor.
