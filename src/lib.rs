@@ -8,6 +8,7 @@ pub mod graph;
 pub mod kernels;
 mod plan;
 pub mod reference;
+pub mod io;
 mod shape;
 
 pub use attention::{
@@ -19,4 +20,5 @@ pub use error::Error;
 pub use gpu::{AdapterKind, AdapterSummary, DeviceProfile, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{DType, Graph, GraphBuilder, Inputs};
 pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming};
+pub use io::{Case, CaseOptions, Expected, Settings};
 pub use shape::{HostTensor, Shape};
