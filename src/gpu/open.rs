@@ -1,11 +1,11 @@
 //! Finding an adapter and opening a device on it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::{DeviceProfile, Faults, Gpu, lock, one_line};
+use super::{AdapterKind, DeviceProfile, Faults, Gpu, lock, one_line};
 use crate::error::Error;
 
 /// Which adapter to open, and how.
@@ -27,16 +27,24 @@ pub enum LimitsChoice {
     WebGpuDefault,
 }
 
-/// What `multihead devices` tells of an adapter.
-#[derive(Clone, Debug, Serialize)]
+/// An adapter, as `multihead devices` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AdapterSummary {
-    /// What decides how graphs run there.
-    #[serde(flatten)]
-    pub profile: DeviceProfile,
+    /// The adapter's name.
+    pub name: String,
+    /// The API it is reached through.
+    pub backend: String,
+    /// What kind of hardware it is.
+    #[serde(rename = "type")]
+    pub kind: AdapterKind,
+    /// The driver and its version.
+    pub driver: String,
+    /// Smallest and largest subgroup.
+    pub subgroup: [u32; 2],
     /// The features that matter to attention.
     pub features: Vec<String>,
     /// The limits that matter to attention, by WebGPU's names.
-    pub limits: std::collections::BTreeMap<String, u64>,
+    pub limits: BTreeMap<String, u64>,
 }
 
 impl Gpu {
@@ -148,8 +156,13 @@ fn summary(adapter: &wgpu::Adapter) -> AdapterSummary {
         (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query"),
     ];
     let limit = |name: &str, value: u64| (name.to_owned(), value);
+    let profile = DeviceProfile::new(&adapter.get_info(), &limits);
     AdapterSummary {
-        profile: DeviceProfile::new(&adapter.get_info(), &limits),
+        name: profile.name,
+        backend: profile.backend,
+        kind: profile.kind,
+        driver: profile.driver,
+        subgroup: profile.subgroup,
         features: features
             .into_iter()
             .filter(|(feature, _)| adapter.features().contains(*feature))

@@ -18,6 +18,18 @@ pub enum AdapterKind {
     DiscreteGpu,
 }
 
+impl std::fmt::Display for AdapterKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "CPU",
+            Self::Other => "unknown hardware",
+            Self::VirtualGpu => "virtual GPU",
+            Self::IntegratedGpu => "integrated GPU",
+            Self::DiscreteGpu => "discrete GPU",
+        })
+    }
+}
+
 /// The facts from which kernels and splits are chosen: a value, so that choosing is a pure function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceProfile {
