@@ -2,6 +2,10 @@
 
 pub mod attention;
 mod error;
+pub mod heads;
+pub mod maps;
+#[cfg(feature = "plot")]
+pub mod plot;
 mod shape;
 
 pub use attention::{AttentionConfig, AttentionInputs, Linear, Mask, Weights};
