@@ -69,11 +69,7 @@ pub struct HeadStatistics {
 /// assert_eq!(statistics[0].share_on_first, 0.75);
 /// # Ok::<(), multihead::Error>(())
 /// ```
-pub fn statistics(
-    weights: &HostTensor,
-    batch: usize,
-    counted: CountedQueries,
-) -> Result<Vec<HeadStatistics>, Error> {
+pub fn statistics(weights: &HostTensor, batch: usize, counted: CountedQueries) -> Result<Vec<HeadStatistics>, Error> {
     let maps = AttentionMap::of_batch_entry(weights, batch)?;
     if let Some(num_valid) = counted.num_valid
         && let Some(map) = maps.first()
@@ -89,11 +85,7 @@ pub fn statistics(
     Ok(maps.iter().enumerate().map(of_head).collect())
 }
 
-fn statistics_of_head(
-    head: usize,
-    map: &AttentionMap<'_>,
-    counted: CountedQueries,
-) -> HeadStatistics {
+fn statistics_of_head(head: usize, map: &AttentionMap<'_>, counted: CountedQueries) -> HeadStatistics {
     HeadStatistics {
         head,
         num_counted: counted_rows(map, counted).count(),
@@ -117,9 +109,7 @@ pub fn mean_entropy_bits(map: &AttentionMap<'_>, counted: CountedQueries) -> f64
 #[must_use]
 pub fn mean_share_at(map: &AttentionMap<'_>, counted: CountedQueries, distance: i64) -> f64 {
     let share = |(query, row): (usize, &[f32])| {
-        let position = i64::try_from(query)
-            .ok()?
-            .checked_add(counted.query_offset)?;
+        let position = i64::try_from(query).ok()?.checked_add(counted.query_offset)?;
         let key = usize::try_from(position.checked_add(distance)?).ok()?;
         row.get(key).copied().map(f64::from)
     };
@@ -148,9 +138,8 @@ pub fn strongest_link(
     let mut strongest: Option<Link> = None;
     for (query, row) in counted_rows(map, counted) {
         for (key, &weight) in row.iter().enumerate() {
-            let stronger = strongest.is_none_or(|best| {
-                weight > best.weight || (weight.is_nan() && !best.weight.is_nan())
-            });
+            let stronger =
+                strongest.is_none_or(|best| weight > best.weight || (weight.is_nan() && !best.weight.is_nan()));
             if stronger && allow(query, key) {
                 strongest = Some(Link { query, key, weight });
             }
@@ -162,8 +151,7 @@ pub fn strongest_link(
 /// Whether a tokenizer, not the text, put this token there: `[CLS]`, `[PAD]`, `<s>`, `<|endoftext|>`.
 #[must_use]
 pub fn is_special_token(token: &str) -> bool {
-    let enclosed =
-        |open, close| token.len() > 2 && token.starts_with(open) && token.ends_with(close);
+    let enclosed = |open, close| token.len() > 2 && token.starts_with(open) && token.ends_with(close);
     enclosed('[', ']') || enclosed('<', '>')
 }
 
@@ -173,30 +161,20 @@ fn counted_rows<'weights>(
     counted: CountedQueries,
 ) -> impl Iterator<Item = (usize, &'weights [f32])> + use<'weights> {
     let sees_a_key = |row: &[f32]| row.iter().copied().map(f64::from).sum::<f64>() != 0.0;
-    map.rows()
-        .enumerate()
-        .take(counted.num_valid.unwrap_or(usize::MAX))
-        .filter(move |(_, row)| sees_a_key(row))
+    map.rows().enumerate().take(counted.num_valid.unwrap_or(usize::MAX)).filter(move |(_, row)| sees_a_key(row))
 }
 
 fn entropy_bits(row: &[f32]) -> f64 {
     let surprise = |share: f64| {
-        if share == 0.0 {
-            0.0
-        } else {
-            -share * share.log2()
-        }
+        if share == 0.0 { 0.0 } else { -share * share.log2() }
     };
     // From +0: an empty float sum is −0, which would print as "-0.00 bits".
-    row.iter()
-        .fold(0.0, |sum, &share| sum + surprise(f64::from(share)))
+    row.iter().fold(0.0, |sum, &share| sum + surprise(f64::from(share)))
 }
 
 /// NaN when there is nothing to average.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| {
-        (sum + value, count + 1)
-    });
+    let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
     sum / count as f64
 }
 

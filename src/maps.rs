@@ -18,22 +18,11 @@ impl<'weights> AttentionMap<'weights> {
     ///
     /// # Errors
     /// [`Error::DataLength`] when `weights` does not hold Lq · Lk numbers.
-    pub fn new(
-        weights: &'weights [f32],
-        num_queries: usize,
-        num_keys: usize,
-    ) -> Result<Self, Error> {
+    pub fn new(weights: &'weights [f32], num_queries: usize, num_keys: usize) -> Result<Self, Error> {
         if num_queries.checked_mul(num_keys) == Some(weights.len()) {
-            Ok(Self {
-                weights,
-                num_queries,
-                num_keys,
-            })
+            Ok(Self { weights, num_queries, num_keys })
         } else {
-            Err(Error::DataLength {
-                got: weights.len(),
-                shape: [num_queries, num_keys].into(),
-            })
+            Err(Error::DataLength { got: weights.len(), shape: [num_queries, num_keys].into() })
         }
     }
 
@@ -69,11 +58,7 @@ impl<'weights> AttentionMap<'weights> {
         let first = batch * num_heads * map_len;
         let map_of_head = |head: usize| {
             let start = first + head * map_len;
-            Self {
-                weights: &weights.data()[start..start + map_len],
-                num_queries,
-                num_keys,
-            }
+            Self { weights: &weights.data()[start..start + map_len], num_queries, num_keys }
         };
         Ok((0..num_heads).map(map_of_head).collect())
     }
@@ -133,10 +118,7 @@ mod tests {
     fn what_does_not_fit_is_an_error() {
         let weights = HostTensor::new([1, 1, 1, 1], vec![1.0]).expect("1 number");
         let error = AttentionMap::of_batch_entry(&weights, 1).expect_err("there is one entry");
-        assert_eq!(
-            error.to_string(),
-            "batch is 1, but must be below the number of batch entries, 1"
-        );
+        assert_eq!(error.to_string(), "batch is 1, but must be below the number of batch entries, 1");
         let weights = HostTensor::new([1, 1], vec![1.0]).expect("1 number");
         assert!(AttentionMap::of_batch_entry(&weights, 0).is_err());
         assert!(AttentionMap::new(&[0.0; 5], 2, 3).is_err());

@@ -98,20 +98,11 @@ impl<'maps> AttentionMaps<'maps> {
     pub fn draw(&self) -> Result<Picture, Error> {
         let whole = AttentionMap::of_batch_entry(self.weights, self.batch)?;
         let (num_queries, num_keys) = self.check(&whole)?;
-        let cropped: Vec<Vec<f32>> = whole
-            .iter()
-            .map(|map| crop(map, num_queries, num_keys))
-            .collect();
-        let maps: Vec<AttentionMap<'_>> = cropped
-            .iter()
-            .map(|cells| AttentionMap::new(cells, num_queries, num_keys))
-            .collect::<Result<_, _>>()?;
+        let cropped: Vec<Vec<f32>> = whole.iter().map(|map| crop(map, num_queries, num_keys)).collect();
+        let maps: Vec<AttentionMap<'_>> =
+            cropped.iter().map(|cells| AttentionMap::new(cells, num_queries, num_keys)).collect::<Result<_, _>>()?;
 
-        let num_invalid = cropped
-            .iter()
-            .flatten()
-            .filter(|weight| !scale::is_weight(**weight))
-            .count();
+        let num_invalid = cropped.iter().flatten().filter(|weight| !scale::is_weight(**weight)).count();
         let layout = Layout::new(Request {
             num_heads: maps.len(),
             num_queries,
@@ -131,11 +122,7 @@ impl<'maps> AttentionMaps<'maps> {
             palette: self.theme.palette(),
             num_invalid,
         };
-        Ok(Picture {
-            svg: drawing.svg(),
-            width: layout.width,
-            height: layout.height,
-        })
+        Ok(Picture { svg: drawing.svg(), width: layout.width, height: layout.height })
     }
 
     /// How many queries and keys to draw, once everything is known to fit together.
@@ -148,12 +135,7 @@ impl<'maps> AttentionMaps<'maps> {
             });
         };
         let labels = [
-            (
-                "query tokens",
-                self.query_tokens,
-                map.num_queries(),
-                "queries",
-            ),
+            ("query tokens", self.query_tokens, map.num_queries(), "queries"),
             ("key tokens", self.key_tokens, map.num_keys(), "keys"),
             ("head notes", self.head_notes, maps.len(), "heads"),
         ];

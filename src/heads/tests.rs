@@ -1,24 +1,16 @@
 use super::*;
 
-const ALL: CountedQueries = CountedQueries {
-    num_valid: None,
-    query_offset: 0,
-};
+const ALL: CountedQueries = CountedQueries { num_valid: None, query_offset: 0 };
 
 /// Statistics of the only head of (1, 1, Lq, Lk) weights.
 fn of_one_head(rows: &[&[f32]], counted: CountedQueries) -> HeadStatistics {
-    let weights = HostTensor::new([1, 1, rows.len(), rows[0].len()], rows.concat())
-        .expect("rows should be equally long");
-    statistics(&weights, 0, counted)
-        .expect("the weights should be usable")
-        .remove(0)
+    let weights =
+        HostTensor::new([1, 1, rows.len(), rows[0].len()], rows.concat()).expect("rows should be equally long");
+    statistics(&weights, 0, counted).expect("the weights should be usable").remove(0)
 }
 
 fn assert_close(got: f64, expected: f64) {
-    assert!(
-        (got - expected).abs() < 1e-7,
-        "got {got}, expected {expected}"
-    );
+    assert!((got - expected).abs() < 1e-7, "got {got}, expected {expected}");
 }
 
 #[test]
@@ -43,18 +35,11 @@ fn rows_without_a_visible_key_do_not_count() {
 
 #[test]
 fn padding_queries_do_not_count() {
-    let counted = CountedQueries {
-        num_valid: Some(1),
-        ..ALL
-    };
+    let counted = CountedQueries { num_valid: Some(1), ..ALL };
     let head = of_one_head(&[&[0.5, 0.5], &[0.0, 1.0]], counted);
     assert_eq!(head.num_counted, 1);
     assert_close(head.entropy_bits, 1.0);
-    let half = Link {
-        query: 0,
-        key: 0,
-        weight: 0.5,
-    };
+    let half = Link { query: 0, key: 0, weight: 0.5 };
     assert_eq!(head.strongest, Some(half), "the first of equals");
 }
 
@@ -70,18 +55,12 @@ fn shares_go_by_position() {
 
 #[test]
 fn a_query_offset_moves_the_positions() {
-    let counted = CountedQueries {
-        query_offset: 2,
-        ..ALL
-    };
+    let counted = CountedQueries { query_offset: 2, ..ALL };
     let head = of_one_head(&[&[0.1, 0.2, 0.7]], counted); // one query, at position 2
     assert_close(head.share_on_self, 0.7);
     assert_close(head.share_on_previous, 0.2);
     for query_offset in [i64::MIN, i64::MAX] {
-        let far = CountedQueries {
-            query_offset,
-            ..ALL
-        };
+        let far = CountedQueries { query_offset, ..ALL };
         assert!(of_one_head(&[&[0.5, 0.5]], far).share_on_previous.is_nan());
     }
 }
@@ -101,11 +80,7 @@ fn nan_shows_and_does_not_panic() {
 fn infinite_and_negative_weights_show_in_the_entropy() {
     for weight in [f32::INFINITY, -0.5] {
         let head = of_one_head(&[&[0.5, weight]], ALL);
-        assert!(
-            !head.entropy_bits.is_finite(),
-            "weight {weight} gave {} bits",
-            head.entropy_bits
-        );
+        assert!(!head.entropy_bits.is_finite(), "weight {weight} gave {} bits", head.entropy_bits);
     }
 }
 
@@ -121,15 +96,9 @@ fn nothing_to_count_gives_no_number() {
 #[test]
 fn more_queries_than_there_are_is_an_error() {
     let weights = HostTensor::new([1, 1, 2, 1], vec![1.0, 1.0]).expect("2 numbers");
-    let counted = CountedQueries {
-        num_valid: Some(3),
-        ..ALL
-    };
+    let counted = CountedQueries { num_valid: Some(3), ..ALL };
     let error = statistics(&weights, 0, counted).expect_err("there are two queries");
-    assert_eq!(
-        error.to_string(),
-        "the number of queries to count is 3, but there are 2"
-    );
+    assert_eq!(error.to_string(), "the number of queries to count is 3, but there are 2");
 }
 
 #[test]

@@ -4,6 +4,10 @@ use super::text;
 
 /// A label's room along the axis, in font sizes; less and neighbours touch.
 const PITCH: f64 = 1.15;
+/// As [`PITCH`], for the indices of a long axis: a reader counts on from any of them.
+const INDEX_PITCH: f64 = 2.2;
+/// From here on an axis is long.
+const MANY: usize = 33;
 /// No label is longer than this, in font sizes.
 const MAX_LABEL: f64 = 6.6;
 
@@ -32,27 +36,18 @@ pub(super) struct Axis {
 impl Axis {
     /// Labels `count` cells of size `cell`: with their tokens or, where there are none, with their indices.
     pub(super) fn new(tokens: &[String], count: usize, cell: f64, font_size: f64) -> Self {
-        let step = step(cell, font_size * PITCH, count);
+        let pitch = if tokens.is_empty() && count >= MANY { INDEX_PITCH } else { PITCH };
+        let step = step(cell, font_size * pitch, count);
         let label = |index: usize| {
             let label = match tokens.get(index) {
                 Some(token) => text::visible(token),
                 None => index.to_string(),
             };
-            (
-                index,
-                text::shorten(&label, font_size, font_size * MAX_LABEL),
-            )
+            (index, text::shorten(&label, font_size, font_size * MAX_LABEL))
         };
         let labels: Vec<(usize, String)> = (0..count).step_by(step).map(label).collect();
-        let width = labels
-            .iter()
-            .map(|(_, label)| text::width(label, font_size))
-            .fold(0.0, f64::max);
-        Self {
-            labels,
-            step,
-            width,
-        }
+        let width = labels.iter().map(|(_, label)| text::width(label, font_size)).fold(0.0, f64::max);
+        Self { labels, step, width }
     }
 
     /// How to turn the labels when they stand side by side below columns of width `cell`.
@@ -84,19 +79,10 @@ mod tests {
 
     #[test]
     fn dense_labels_are_thinned_in_round_steps() {
-        for (cell, count, expected) in [
-            (16.0, 16, 1),
-            (10.0, 24, 2),
-            (2.0, 129, 10),
-            (0.5, 1000, 50),
-            (0.1, 30, 30),
-            (9.0, 0, 1),
-        ] {
-            assert_eq!(
-                step(cell, 11.0, count),
-                expected,
-                "cell {cell}, count {count}"
-            );
+        for (cell, count, expected) in
+            [(16.0, 16, 1), (10.0, 24, 2), (2.0, 129, 10), (0.5, 1000, 50), (0.1, 30, 30), (9.0, 0, 1)]
+        {
+            assert_eq!(step(cell, 11.0, count), expected, "cell {cell}, count {count}");
         }
     }
 
@@ -104,20 +90,14 @@ mod tests {
     fn short_labels_stay_level_and_long_ones_turn() {
         let words = ["suitcase".to_owned(), "because".to_owned()];
         assert_eq!(Axis::new(&[], 9, 16.0, 10.0).turn(16.0, 10.0), Turn::Level);
-        assert_eq!(
-            Axis::new(&words, 2, 16.0, 10.0).turn(16.0, 10.0),
-            Turn::Slanted
-        );
-        assert_eq!(
-            Axis::new(&words, 2, 12.0, 10.0).turn(12.0, 10.0),
-            Turn::Upright
-        );
+        assert_eq!(Axis::new(&words, 2, 16.0, 10.0).turn(16.0, 10.0), Turn::Slanted);
+        assert_eq!(Axis::new(&words, 2, 12.0, 10.0).turn(12.0, 10.0), Turn::Upright);
     }
 
     #[test]
     fn without_tokens_indices_stand_at_the_axis() {
         let axis = Axis::new(&[], 129, 2.0, 10.0);
-        assert_eq!(axis.labels[1], (10, "10".into()));
-        assert_eq!(axis.labels.len(), 13);
+        assert_eq!(axis.labels[1], (20, "20".into()));
+        assert_eq!(axis.labels.len(), 7);
     }
 }

@@ -11,38 +11,20 @@ use crate::maps::AttentionMap;
 const MIN_CROSSED_CELL: f64 = 6.0;
 
 /// Draws the cells with the map's top left at `origin`.
-pub(super) fn draw(
-    svg: &mut Svg,
-    map: &AttentionMap<'_>,
-    scale: &ColorScale,
-    origin: (f64, f64),
-    cell: (f64, f64),
-) {
+pub(super) fn draw(svg: &mut Svg, map: &AttentionMap<'_>, scale: &ColorScale, origin: (f64, f64), cell: (f64, f64)) {
     let (num_keys, num_queries) = (map.num_keys(), map.num_queries());
     svg.raw(&format!(
         "<g shape-rendering=\"crispEdges\" transform=\"translate({} {}) scale({} {})\">\n",
         origin.0, origin.1, cell.0, cell.1
     ));
     // Most weights of a large map are about 0: one rectangle for all of them.
-    svg.raw(&format!(
-        "<path fill=\"{}\" d=\"M0 0h{num_keys}v{num_queries}h-{num_keys}z\"/>\n",
-        scale::color(0)
-    ));
+    svg.raw(&format!("<path fill=\"{}\" d=\"M0 0h{num_keys}v{num_queries}h-{num_keys}z\"/>\n", scale::color(0)));
     let runs = Runs::of(map, scale);
-    for (level, path) in (0..=u8::MAX)
-        .zip(&runs.levels)
-        .filter(|(_, path)| !path.is_empty())
-    {
-        svg.raw(&format!(
-            "<path fill=\"{}\" d=\"{path}\"/>\n",
-            scale::color(level)
-        ));
+    for (level, path) in (0..=u8::MAX).zip(&runs.levels).filter(|(_, path)| !path.is_empty()) {
+        svg.raw(&format!("<path fill=\"{}\" d=\"{path}\"/>\n", scale::color(level)));
     }
     if !runs.invalid.is_empty() {
-        svg.raw(&format!(
-            "<path fill=\"{INVALID}\" d=\"{}\"/>\n",
-            runs.invalid
-        ));
+        svg.raw(&format!("<path fill=\"{INVALID}\" d=\"{}\"/>\n", runs.invalid));
     }
     svg.raw("</g>\n");
     if cell.0.min(cell.1) >= MIN_CROSSED_CELL {
@@ -58,10 +40,7 @@ struct Runs {
 
 impl Runs {
     fn of(map: &AttentionMap<'_>, scale: &ColorScale) -> Self {
-        let mut runs = Self {
-            levels: vec![String::new(); NUM_LEVELS.into()],
-            invalid: String::new(),
-        };
+        let mut runs = Self { levels: vec![String::new(); NUM_LEVELS.into()], invalid: String::new() };
         for (query, row) in map.rows().enumerate() {
             let mut key = 0;
             let same = |a: &f32, b: &f32| scale.level(*a) == scale.level(*b);
@@ -83,29 +62,17 @@ impl Runs {
 }
 
 /// A white cross in every cell that holds no weight, so that the cell differs in more than its hue.
-fn draw_crosses(
-    svg: &mut Svg,
-    map: &AttentionMap<'_>,
-    scale: &ColorScale,
-    origin: (f64, f64),
-    cell: (f64, f64),
-) {
+fn draw_crosses(svg: &mut Svg, map: &AttentionMap<'_>, scale: &ColorScale, origin: (f64, f64), cell: (f64, f64)) {
     let mut path = String::new();
     for (query, row) in map.rows().enumerate() {
-        for (key, _) in row
-            .iter()
-            .enumerate()
-            .filter(|(_, weight)| scale.level(**weight).is_none())
-        {
+        for (key, _) in row.iter().enumerate().filter(|(_, weight)| scale.level(**weight).is_none()) {
             let x = origin.0 + (key as f64 + 0.3) * cell.0;
             let y = origin.1 + (query as f64 + 0.3) * cell.1;
             path.push_str(&cross((x, y), (0.4 * cell.0, 0.4 * cell.1)));
         }
     }
     if !path.is_empty() {
-        svg.raw(&format!(
-            "<path stroke=\"#ffffff\" stroke-width=\"1\" d=\"{path}\"/>\n"
-        ));
+        svg.raw(&format!("<path stroke=\"#ffffff\" stroke-width=\"1\" d=\"{path}\"/>\n"));
     }
 }
 

@@ -36,8 +36,7 @@ impl PictureFormat {
             "svg" => Ok(Self::Svg),
             "png" => Ok(Self::Png),
             other => {
-                let sentence =
-                    format!("cannot draw pictures in format .{other}, only .svg and .png");
+                let sentence = format!("cannot draw pictures in format .{other}, only .svg and .png");
                 Err(Error::Invalid(sentence).in_file(path))
             }
         }
@@ -50,26 +49,17 @@ mod tests {
 
     #[test]
     fn the_extension_says_the_format() {
-        for (name, format) in [
-            ("a.svg", PictureFormat::Svg),
-            ("a.b.SvG", PictureFormat::Svg),
-            ("dir.svg/a.png", PictureFormat::Png),
-        ] {
+        for (name, format) in
+            [("a.svg", PictureFormat::Svg), ("a.b.SvG", PictureFormat::Svg), ("dir.svg/a.png", PictureFormat::Png)]
+        {
             assert_eq!(PictureFormat::from_path(name.as_ref()).expect(name), format);
         }
     }
 
     #[test]
     fn other_extensions_are_errors_that_name_the_known_ones() {
-        let sentence = |name: &str| {
-            PictureFormat::from_path(name.as_ref())
-                .expect_err(name)
-                .to_string()
-        };
-        assert_eq!(
-            sentence("maps.JPG"),
-            "maps.JPG: cannot draw pictures in format .jpg, only .svg and .png"
-        );
+        let sentence = |name: &str| PictureFormat::from_path(name.as_ref()).expect_err(name).to_string();
+        assert_eq!(sentence("maps.JPG"), "maps.JPG: cannot draw pictures in format .jpg, only .svg and .png");
         for name in ["maps", ".png", "", "maps.", "a.svg/maps", ".."] {
             let error = sentence(name);
             assert!(error.contains(".svg") && error.contains(".png"), "{error}");

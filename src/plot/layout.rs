@@ -105,20 +105,12 @@ impl Layout {
         check_cells(&request)?;
         let cell = cell_size(request.num_heads, request.num_queries, request.num_keys);
         let label_font = (0.68 * cell.0.min(cell.1)).clamp(8.0, 10.0);
-        let queries = Axis::new(
-            request.query_tokens,
-            request.num_queries,
-            cell.1,
-            label_font,
-        );
+        let queries = Axis::new(request.query_tokens, request.num_queries, cell.1, label_font);
         let keys = Axis::new(request.key_tokens, request.num_keys, cell.0, label_font);
         let key_turn = keys.turn(cell.0, label_font);
         let (key_labels, overhang) = turned_extent(key_turn, keys.width, label_font);
         let query_labels = (queries.width + LABEL_GAP).max(overhang - cell.0 / 2.0);
-        let map = (
-            side(cell.0, request.num_keys),
-            side(cell.1, request.num_queries),
-        );
+        let map = (side(cell.0, request.num_keys), side(cell.1, request.num_queries));
         let panel = map.0.max(request.head_title_width);
         // Whole numbers here and below keep the edges of cells on the edges of pixels.
         let pitch = (
@@ -129,21 +121,16 @@ impl Layout {
         let rows = request.num_heads.div_ceil(columns);
 
         let bar_left = MARGIN + AXIS_TITLE + columns as f64 * pitch.0 - COLUMN_GAP + BAR_GAP;
-        let width = (bar_left + BAR_WIDTH + BAR_LABELS + MARGIN)
-            .max(MIN_WIDTH)
-            .ceil();
+        let width = (bar_left + BAR_WIDTH + BAR_LABELS + MARGIN).max(MIN_WIDTH).ceil();
         let text_width = width - 2.0 * MARGIN;
         // Bold letters are wider.
         let title = text::wrap(request.title, 1.2 * TITLE_FONT, text_width, MAX_TITLE_LINES);
         let caption = text::wrap(request.caption, NOTE_FONT, text_width, MAX_CAPTION_LINES);
 
-        let first = (
-            (MARGIN + AXIS_TITLE + query_labels).ceil(),
-            MARGIN + title.len() as f64 * TITLE_LINE + HEAD_TITLE + 8.0,
-        );
+        let first =
+            ((MARGIN + AXIS_TITLE + query_labels).ceil(), MARGIN + title.len() as f64 * TITLE_LINE + HEAD_TITLE + 8.0);
         let body = (rows as f64 * pitch.1 - ROW_GAP - HEAD_TITLE + AXIS_TITLE).max(MIN_BODY_HEIGHT);
-        let bar_height =
-            ((rows - 1) as f64 * pitch.1 + map.1).clamp(MIN_BODY_HEIGHT, MAX_BAR_HEIGHT);
+        let bar_height = ((rows - 1) as f64 * pitch.1 + map.1).clamp(MIN_BODY_HEIGHT, MAX_BAR_HEIGHT);
         let footer = first.1 + body + 14.0;
         let footer_lines = caption.len() + usize::from(request.has_legend);
         let layout = Self {
@@ -173,10 +160,7 @@ impl Layout {
     pub(super) fn origin(&self, head: usize) -> (f64, f64) {
         let column = (head % self.columns) as f64;
         let row = (head / self.columns) as f64;
-        (
-            self.first.0 + column * self.pitch.0,
-            self.first.1 + row * self.pitch.1,
-        )
+        (self.first.0 + column * self.pitch.0, self.first.1 + row * self.pitch.1)
     }
 
     fn check_area(self, request: &Request<'_>) -> Result<Self, Error> {
@@ -189,10 +173,7 @@ impl Layout {
 }
 
 fn check_cells(request: &Request<'_>) -> Result<(), Error> {
-    let cells = request
-        .num_heads
-        .saturating_mul(request.num_queries)
-        .saturating_mul(request.num_keys);
+    let cells = request.num_heads.saturating_mul(request.num_queries).saturating_mul(request.num_keys);
     if cells <= MAX_CELLS {
         return Ok(());
     }
@@ -207,10 +188,7 @@ fn too_large(request: &Request<'_>, need: f64, have: f64, unit: &'static str) ->
     )]
     let whole = |number: f64| number.ceil() as u64;
     Error::LimitExceeded {
-        what: format!(
-            "a picture of {} maps of {}×{}",
-            request.num_heads, request.num_queries, request.num_keys
-        ),
+        what: format!("a picture of {} maps of {}×{}", request.num_heads, request.num_queries, request.num_keys),
         need: whole(need),
         have: whole(have),
         unit,
@@ -229,14 +207,8 @@ fn cell_size(num_heads: usize, num_queries: usize, num_keys: usize) -> (f64, f64
         _ => 96.0,
     };
     let fitting = |count: usize| {
-        let least = if count <= LABELLED && num_heads <= 16 {
-            LABELLED_CELL
-        } else {
-            1.0
-        };
-        (target / count.max(1) as f64)
-            .round()
-            .clamp(least, MAX_CELL)
+        let least = if count <= LABELLED && num_heads <= 16 { LABELLED_CELL } else { 1.0 };
+        (target / count.max(1) as f64).round().clamp(least, MAX_CELL)
     };
     let square = fitting(num_queries).min(fitting(num_keys));
     let stretched = |count: usize| square.max((MIN_SIDE / count.max(1) as f64).ceil());
@@ -244,11 +216,7 @@ fn cell_size(num_heads: usize, num_queries: usize, num_keys: usize) -> (f64, f64
 }
 
 fn side(cell: f64, count: usize) -> f64 {
-    if count == 0 {
-        EMPTY_SIDE
-    } else {
-        cell * count as f64
-    }
+    if count == 0 { EMPTY_SIDE } else { cell * count as f64 }
 }
 
 /// How far turned labels reach down, and how far left of their column's centre.
@@ -256,10 +224,7 @@ fn turned_extent(turn: Turn, width: f64, font_size: f64) -> (f64, f64) {
     let diagonal = std::f64::consts::FRAC_1_SQRT_2;
     match turn {
         Turn::Level => (font_size, 0.0),
-        Turn::Slanted => (
-            (width + font_size) * diagonal,
-            (width + font_size) * diagonal,
-        ),
+        Turn::Slanted => ((width + font_size) * diagonal, (width + font_size) * diagonal),
         Turn::Upright => (width, 0.0),
     }
 }
@@ -269,12 +234,10 @@ fn best_columns(num_heads: usize, pitch: (f64, f64)) -> usize {
     let cost = |columns: usize| {
         let rows = num_heads.div_ceil(columns);
         let aspect = (columns as f64 * pitch.0) / (rows as f64 * pitch.1);
-        let holes = (rows * columns - num_heads) as f64 / num_heads as f64;
-        (aspect / 1.4).ln().abs() + 2.0 * holes
+        let holes = (rows * columns - num_heads) as f64 / columns as f64;
+        (aspect / 1.4).ln().abs() + holes
     };
-    (1..=num_heads)
-        .min_by(|&a, &b| cost(a).total_cmp(&cost(b)))
-        .unwrap_or(1)
+    (1..=num_heads).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -283,29 +246,13 @@ mod tests {
 
     #[test]
     fn heads_fill_their_grid() {
-        for (num_heads, columns) in [
-            (1, 1),
-            (2, 2),
-            (4, 2),
-            (6, 3),
-            (8, 4),
-            (12, 4),
-            (16, 4),
-            (32, 8),
-        ] {
-            assert_eq!(
-                best_columns(num_heads, (340.0, 330.0)),
-                columns,
-                "{num_heads} heads"
-            );
+        for (num_heads, columns) in [(1, 1), (2, 2), (4, 2), (6, 3), (8, 4), (12, 4), (16, 4), (32, 8)] {
+            assert_eq!(best_columns(num_heads, (340.0, 330.0)), columns, "{num_heads} heads");
         }
         for num_heads in [5, 7, 11, 13, 17, 23] {
             let columns = best_columns(num_heads, (340.0, 330.0));
             let rows = num_heads.div_ceil(columns);
-            assert!(
-                (2..=6).contains(&rows),
-                "{num_heads} heads in {rows} rows of {columns}"
-            );
+            assert!((2..=6).contains(&rows), "{num_heads} heads in {rows} rows of {columns}");
         }
     }
 

@@ -57,21 +57,16 @@ impl Picture {
         )]
         let pixels = |points: f64| (points * f64::from(scale)).ceil() as u32;
         let (width, height) = (pixels(self.width), pixels(self.height));
-        let mut pixmap = Pixmap::new(width, height).ok_or_else(|| {
-            Error::Invalid(format!("cannot make a picture of {width}×{height} pixels"))
-        })?;
-        resvg::render(
-            &tree,
-            Transform::from_scale(scale, scale),
-            &mut pixmap.as_mut(),
-        );
+        let mut pixmap = Pixmap::new(width, height)
+            .ok_or_else(|| Error::Invalid(format!("cannot make a picture of {width}×{height} pixels")))?;
+        resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixmap.as_mut());
         Ok(pixmap)
     }
 }
 
 /// DejaVu Sans for everything it has, so that a picture looks the same everywhere; fonts of the system, loaded when
 /// first needed, for the scripts that it lacks.
-fn options() -> usvg::Options<'static> {
+pub(super) fn options() -> usvg::Options<'static> {
     let mut options = usvg::Options::default();
     let fonts = options.fontdb_mut();
     fonts.load_font_data(dejavu::sans::regular().to_vec());

@@ -16,10 +16,7 @@ impl ColorScale {
     /// The scale that holds every weight of the maps: 0 to the next round number.
     pub(super) fn for_maps(maps: &[AttentionMap<'_>]) -> Self {
         let weights = maps.iter().flat_map(AttentionMap::rows).flatten();
-        let largest = weights
-            .copied()
-            .filter(|&weight| is_weight(weight))
-            .fold(0.0, f32::max);
+        let largest = weights.copied().filter(|&weight| is_weight(weight)).fold(0.0, f32::max);
         Self::up_to(largest.into())
     }
 
@@ -32,25 +29,15 @@ impl ColorScale {
         let unit = 10_f64.powf(largest.log10().floor());
         [(1, 5), (2, 4), (3, 3), (4, 4), (5, 5), (6, 3), (8, 4)]
             .into_iter()
-            .map(|(multiple, parts)| Self {
-                top: f64::from(multiple) * unit,
-                parts,
-            })
+            .map(|(multiple, parts)| Self { top: f64::from(multiple) * unit, parts })
             .find(|scale| scale.top >= largest)
-            .unwrap_or(Self {
-                top: 10.0 * unit,
-                parts: 5,
-            })
+            .unwrap_or(Self { top: 10.0 * unit, parts: 5 })
     }
 
     /// The level of a weight, 0 to 255; `None` for what is no weight: NaN, infinite, negative.
     pub(super) fn level(&self, weight: f32) -> Option<u8> {
         let share = (f64::from(weight) / self.top).min(1.0);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share lies between 0 and 1"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share lies between 0 and 1")]
         is_weight(weight).then_some((share * f64::from(NUM_LEVELS - 1)).round() as u8)
     }
 
@@ -101,10 +88,7 @@ mod tests {
             (1e-40, 1e-40),
         ] {
             let got = ColorScale::up_to(largest).top;
-            assert!(
-                (got / top - 1.0).abs() < 1e-9,
-                "largest {largest}: got {got}, expected {top}"
-            );
+            assert!((got / top - 1.0).abs() < 1e-9, "largest {largest}: got {got}, expected {top}");
         }
     }
 
@@ -113,10 +97,7 @@ mod tests {
         let scale = ColorScale::up_to(0.5);
         let levels = [0.0, 0.25, 0.5, -0.0].map(|weight| scale.level(weight));
         assert_eq!(levels, [Some(0), Some(128), Some(255), Some(0)]);
-        assert_eq!(
-            [f32::NAN, f32::INFINITY, -0.1].map(|weight| scale.level(weight)),
-            [None; 3]
-        );
+        assert_eq!([f32::NAN, f32::INFINITY, -0.1].map(|weight| scale.level(weight)), [None; 3]);
     }
 
     #[test]

@@ -55,12 +55,7 @@ impl Svg {
 
     /// Appends a filled rectangle; `fill` may be a colour or `url(#…)`.
     pub(super) fn rect(&mut self, rect: Rect, fill: &str, attributes: &str) {
-        let Rect {
-            x,
-            y,
-            width,
-            height,
-        } = rect;
+        let Rect { x, y, width, height } = rect;
         self.raw(&format!(
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\" {attributes}/>\n",
             short(x),
@@ -80,11 +75,7 @@ impl Svg {
         // `dominant-baseline` is drawn differently by different viewers; half the height of a capital is not.
         let shift = short(0.36 * style.size);
         let (x, y) = (short(x), short(y));
-        let weight = if style.bold {
-            " font-weight=\"bold\""
-        } else {
-            ""
-        };
+        let weight = if style.bold { " font-weight=\"bold\"" } else { "" };
         let place = match style.turn {
             0 => format!("translate({x} {y})"),
             turn => format!("translate({x} {y}) rotate({turn})"),

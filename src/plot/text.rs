@@ -50,12 +50,7 @@ pub(super) fn visible(token: &str) -> String {
     let inner = head.trim_matches(' ');
     let leading = head.len() - head.trim_start_matches(' ').len();
     let trailing = head.len() - leading - inner.len();
-    format!(
-        "{}{}{}",
-        "␣".repeat(leading),
-        printable(inner),
-        "␣".repeat(trailing)
-    )
+    format!("{}{}{}", "␣".repeat(leading), printable(inner), "␣".repeat(trailing))
 }
 
 /// Replaces characters that XML forbids, or that would disturb what stands around them, by their escapes.
@@ -175,9 +170,6 @@ mod tests {
 
     #[test]
     fn xml_is_escaped() {
-        assert_eq!(
-            escape(r#"<s> & "it's""#),
-            "&lt;s&gt; &amp; &quot;it&#39;s&quot;"
-        );
+        assert_eq!(escape(r#"<s> & "it's""#), "&lt;s&gt; &amp; &quot;it&#39;s&quot;");
     }
 }

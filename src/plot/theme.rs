@@ -28,18 +28,8 @@ pub(super) const INVALID: &str = "#d81b60";
 impl Theme {
     pub(super) fn palette(self) -> Palette {
         match self {
-            Self::Light => Palette {
-                background: "#ffffff",
-                text: "#1f2328",
-                muted: "#5c6570",
-                line: "#8b949e",
-            },
-            Self::Dark => Palette {
-                background: "#0f1319",
-                text: "#e8ebef",
-                muted: "#9aa4b0",
-                line: "#6b7580",
-            },
+            Self::Light => Palette { background: "#ffffff", text: "#1f2328", muted: "#5c6570", line: "#8b949e" },
+            Self::Dark => Palette { background: "#0f1319", text: "#e8ebef", muted: "#9aa4b0", line: "#6b7580" },
         }
     }
 }
