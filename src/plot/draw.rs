@@ -34,7 +34,7 @@ impl Drawing<'_> {
     /// The whole picture as an SVG document.
     pub(super) fn svg(&self) -> String {
         let layout = self.layout;
-        let name = layout.title.join(" ");
+        let name = if layout.title.is_empty() { "Attention maps".into() } else { layout.title.join(" ") };
         let mut svg = Svg::new(layout.width, layout.height, &name);
         let page = Rect { x: 0.0, y: 0.0, width: layout.width, height: layout.height };
         svg.rect(page, self.palette.background, "");

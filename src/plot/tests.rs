@@ -189,7 +189,7 @@ fn texts_are_not_wider_than_estimated() {
         // Estimates are whole hundredths of the font size, here points.
         let drawn = f64::from(tree.root().bounding_box().width());
         let estimated = text::width(text, 100.0);
-        assert!(drawn <= estimated, "{text}: drawn {drawn}, estimated {estimated}");
+        assert!(drawn <= estimated + 1.0, "{text}: drawn {drawn}, estimated {estimated}");
     }
 }
 
