@@ -6,9 +6,13 @@ mod device;
 mod error;
 mod gpu;
 pub mod graph;
+pub mod heads;
 pub mod io;
 pub mod kernels;
+pub mod maps;
 mod plan;
+#[cfg(feature = "plot")]
+pub mod plot;
 pub mod reference;
 mod shape;
 
