@@ -11,14 +11,17 @@ const MANY: usize = 33;
 /// No label is longer than this, in font sizes.
 const MAX_LABEL: f64 = 6.6;
 
+/// The angle of slanted labels in degrees: less and a full stop touches the word after it.
+pub(super) const SLANT: f64 = 55.0;
+
 /// How the keys' labels are turned, so that neighbours never collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Every label fits into its column.
     Level,
-    /// 45°, ending at its column.
+    /// By [`SLANT`], ending at its column.
     Slanted,
-    /// 90°, ending at its column.
+    /// By 90°, ending at its column.
     Upright,
 }
 

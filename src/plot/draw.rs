@@ -1,9 +1,9 @@
 //! The picture itself: background, heads, colour bar, words around them.
 
-use super::axis::Turn;
+use super::axis::{SLANT, Turn};
 use super::cells;
 use super::layout::{
-    AXIS_TITLE, BAR_WIDTH, CAPTION_LINE, HEAD_FONT, LABEL_GAP, Layout, MARGIN, NOTE_FONT, TITLE_FONT, TITLE_LINE,
+    AXIS_TITLE, CAPTION_LINE, HEAD_FONT, LABEL_GAP, Layout, MARGIN, NOTE_FONT, TITLE_FONT, TITLE_LINE,
 };
 use super::scale::{self, ColorScale};
 use super::svg::{Anchor, Rect, Style, Svg, short};
@@ -57,11 +57,11 @@ impl Drawing<'_> {
 
     fn head(&self, svg: &mut Svg, head: usize, map: &AttentionMap<'_>) {
         let (x, y) = self.layout.origin(head);
-        let (width, height) = self.layout.map;
+        let (width, height) = self.layout.panel.map;
         let bold = Style { bold: true, ..style(HEAD_FONT, self.palette.text) };
         svg.text((x, y - 11.0), &head_title(head), bold);
         if let Some(note) = self.notes.get(head) {
-            let end = x + width.max(self.layout.head_title_width);
+            let end = x + self.layout.panel.width;
             svg.text((end, y - 11.0), note, self.note(Anchor::End));
         }
         if map.num_queries() == 0 || map.num_keys() == 0 {
@@ -69,7 +69,7 @@ impl Drawing<'_> {
             let middle = (x + width / 2.0, y + height / 2.0);
             svg.text(middle, nothing, self.note(Anchor::Middle));
         } else {
-            cells::draw(svg, map, self.scale, (x, y), self.layout.cell);
+            cells::draw(svg, map, self.scale, (x, y), self.layout.panel.cell);
         }
         self.frame(svg, Rect { x, y, width, height });
         self.query_axis(svg, (x, y), head.is_multiple_of(self.layout.columns));
@@ -79,18 +79,18 @@ impl Drawing<'_> {
     /// Labels left of the map and, at the outermost maps, the axis title.
     fn query_axis(&self, svg: &mut Svg, (x, y): (f64, f64), is_outer: bool) {
         let layout = self.layout;
-        let style = Style { anchor: Anchor::End, ..style(layout.label_font, self.palette.text) };
-        for (query, label) in &layout.queries.labels {
-            let middle = y + (*query as f64 + 0.5) * layout.cell.1;
+        let style = Style { anchor: Anchor::End, ..style(layout.panel.label_font, self.palette.text) };
+        for (query, label) in &layout.panel.queries.labels {
+            let middle = y + (*query as f64 + 0.5) * layout.panel.cell.1;
             svg.text((x - LABEL_GAP, middle), label, style);
         }
-        if layout.queries.step > 1 {
-            let tick = |query: usize| format!("M{x} {}h-{TICK}", y + (query as f64 + 0.5) * layout.cell.1);
-            self.ticks(svg, layout.queries.labels.iter().map(|(query, _)| tick(*query)));
+        if layout.panel.queries.step > 1 {
+            let tick = |query: usize| format!("M{x} {}h-{TICK}", y + (query as f64 + 0.5) * layout.panel.cell.1);
+            self.ticks(svg, layout.panel.queries.labels.iter().map(|(query, _)| tick(*query)));
         }
         if is_outer {
-            let style = Style { turn: -90, ..self.axis_title() };
-            let place = (x - layout.query_labels - 10.0, y + layout.map.1 / 2.0);
+            let style = Style { turn: -90.0, ..self.axis_title() };
+            let place = (x - layout.panel.query_labels - 10.0, y + layout.panel.map.1 / 2.0);
             svg.text(place, "query", style);
         }
     }
@@ -98,51 +98,44 @@ impl Drawing<'_> {
     /// Labels below the map and, at the outermost maps, the axis title.
     fn key_axis(&self, svg: &mut Svg, (x, y): (f64, f64), is_outer: bool) {
         let layout = self.layout;
-        let bottom = y + layout.map.1;
-        let (turn, anchor, drop) = match layout.key_turn {
-            Turn::Level => (0, Anchor::Middle, 0.5 * layout.label_font),
-            Turn::Slanted => (-45, Anchor::End, 0.3 * layout.label_font),
-            Turn::Upright => (-90, Anchor::End, 0.0),
+        let bottom = y + layout.panel.map.1;
+        let (turn, anchor, drop) = match layout.panel.key_turn {
+            Turn::Level => (0.0, Anchor::Middle, 0.5 * layout.panel.label_font),
+            Turn::Slanted => (-SLANT, Anchor::End, 0.3 * layout.panel.label_font),
+            Turn::Upright => (-90.0, Anchor::End, 0.0),
         };
-        let style = Style { anchor, turn, ..style(layout.label_font, self.palette.text) };
-        for (key, label) in &layout.keys.labels {
-            let middle = x + (*key as f64 + 0.5) * layout.cell.0;
+        let style = Style { anchor, turn, ..style(layout.panel.label_font, self.palette.text) };
+        for (key, label) in &layout.panel.keys.labels {
+            let middle = x + (*key as f64 + 0.5) * layout.panel.cell.0;
             svg.text((middle, bottom + LABEL_GAP + drop), label, style);
         }
-        if layout.keys.step > 1 {
-            let tick = |key: usize| format!("M{} {bottom}v{TICK}", x + (key as f64 + 0.5) * layout.cell.0);
-            self.ticks(svg, layout.keys.labels.iter().map(|(key, _)| tick(*key)));
+        if layout.panel.keys.step > 1 {
+            let tick = |key: usize| format!("M{} {bottom}v{TICK}", x + (key as f64 + 0.5) * layout.panel.cell.0);
+            self.ticks(svg, layout.panel.keys.labels.iter().map(|(key, _)| tick(*key)));
         }
         if is_outer {
-            let below = bottom + LABEL_GAP + layout.key_labels + AXIS_TITLE / 2.0;
-            svg.text((x + layout.map.0 / 2.0, below), "key", self.axis_title());
+            let below = bottom + LABEL_GAP + layout.panel.key_labels + AXIS_TITLE / 2.0;
+            svg.text((x + layout.panel.map.0 / 2.0, below), "key", self.axis_title());
         }
     }
 
     fn color_bar(&self, svg: &mut Svg) {
-        let (x, y, height) = self.layout.bar;
-        svg.raw("<linearGradient id=\"weights\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">\n");
-        for level in (0..=u8::MAX).step_by(15) {
-            let offset = short(f64::from(level) / 255.0 * 100.0);
-            let color = scale::color(level);
-            svg.raw(&format!("<stop offset=\"{offset}%\" stop-color=\"{color}\"/>\n"));
-        }
-        svg.raw("</linearGradient>\n");
-        let bar = Rect { x, y, width: BAR_WIDTH, height };
+        let bar = self.layout.bar;
+        draw_gradient(svg, "weights");
         svg.rect(bar, "url(#weights)", "");
         self.frame(svg, bar);
-        let right = x + BAR_WIDTH;
+        let right = bar.x + bar.width;
         let ticks = self.scale.ticks();
-        let height_of = |share: f64| short(y + (1.0 - share) * height);
+        let height_of = |share: f64| short(bar.y + (1.0 - share) * bar.height);
         for (share, label) in &ticks {
             let place = (right + TICK + 3.5, height_of(*share));
             svg.text(place, label, style(BAR_FONT, self.palette.text));
         }
         let tick = |share: f64| format!("M{right} {}h{TICK}", height_of(share));
         self.ticks(svg, ticks.iter().map(|(share, _)| tick(*share)));
-        let style = Style { turn: -90, ..self.axis_title() };
+        let style = Style { turn: -90.0, ..self.axis_title() };
         let widest = ticks.iter().map(|(_, label)| text::width(label, BAR_FONT)).fold(0.0, f64::max);
-        let place = (right + TICK + 3.5 + widest + 13.0, y + height / 2.0);
+        let place = (right + TICK + 3.5 + widest + 13.0, bar.y + bar.height / 2.0);
         svg.text(place, "attention weight", style);
     }
 
@@ -190,6 +183,17 @@ impl Drawing<'_> {
     }
 }
 
+/// Defines the scale's colours as a gradient from bottom to top.
+fn draw_gradient(svg: &mut Svg, id: &str) {
+    svg.raw(&format!("<linearGradient id=\"{id}\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">\n"));
+    for level in (0..=u8::MAX).step_by(15) {
+        let offset = short(f64::from(level) / 255.0 * 100.0);
+        let color = scale::color(level);
+        svg.raw(&format!("<stop offset=\"{offset}%\" stop-color=\"{color}\"/>\n"));
+    }
+    svg.raw("</linearGradient>\n");
+}
+
 /// What stands above a map.
 pub(super) fn head_title(head: usize) -> String {
     format!("head {head}")
@@ -197,5 +201,5 @@ pub(super) fn head_title(head: usize) -> String {
 
 /// Plain text that begins at its place.
 fn style(size: f64, fill: &'static str) -> Style {
-    Style { size, fill, bold: false, anchor: Anchor::Start, turn: 0 }
+    Style { size, fill, bold: false, anchor: Anchor::Start, turn: 0.0 }
 }

@@ -1,6 +1,7 @@
 //! Where everything stands. All lengths are points of the SVG; the maps lie in a grid, each with room for its labels.
 
-use super::axis::{Axis, Turn};
+use super::axis::{Axis, SLANT, Turn};
+use super::svg::Rect;
 use super::text;
 use crate::error::Error;
 
@@ -11,7 +12,7 @@ pub(super) const LABEL_GAP: f64 = 5.0;
 /// Room for one axis title.
 pub(super) const AXIS_TITLE: f64 = 18.0;
 /// Room for a head's title above its map.
-pub(super) const HEAD_TITLE: f64 = 20.0;
+const HEAD_TITLE: f64 = 20.0;
 /// Font size of the heads' titles.
 pub(super) const HEAD_FONT: f64 = 11.5;
 /// Font size of the notes beside them, the caption and the legend.
@@ -22,8 +23,7 @@ pub(super) const TITLE_FONT: f64 = 17.0;
 pub(super) const TITLE_LINE: f64 = 23.0;
 /// One line of the caption.
 pub(super) const CAPTION_LINE: f64 = 15.0;
-/// Width of the colour bar.
-pub(super) const BAR_WIDTH: f64 = 13.0;
+const BAR_WIDTH: f64 = 13.0;
 
 const BAR_GAP: f64 = 30.0;
 /// Tick labels and title of the colour bar.
@@ -65,33 +65,62 @@ pub(super) struct Request<'request> {
     pub(super) has_legend: bool,
 }
 
-/// The answer: sizes and places.
+/// One map and the room that its labels take.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(super) struct Panel {
     pub(super) cell: (f64, f64),
-    /// Width and height of one map.
+    /// Width and height of the map.
     pub(super) map: (f64, f64),
     pub(super) label_font: f64,
     pub(super) queries: Axis,
     pub(super) keys: Axis,
     pub(super) key_turn: Turn,
-    /// Room below a map that its labels take.
+    /// Height of the labels below the map.
     pub(super) key_labels: f64,
-    /// Room left of a map that its labels take.
+    /// Width of the labels left of the map.
     pub(super) query_labels: f64,
-    /// Width of the widest line above a map.
-    pub(super) head_title_width: f64,
+    /// Width of the map or, if that is wider, of the line above it.
+    pub(super) width: f64,
+}
+
+impl Panel {
+    fn new(request: &Request<'_>) -> Self {
+        let cell = cell_size(request.num_heads, request.num_queries, request.num_keys);
+        let label_font = (0.68 * cell.0.min(cell.1)).clamp(8.0, 10.0);
+        let queries = Axis::new(request.query_tokens, request.num_queries, cell.1, label_font);
+        let keys = Axis::new(request.key_tokens, request.num_keys, cell.0, label_font);
+        let key_turn = keys.turn(cell.0, label_font);
+        let (key_labels, overhang) = turned_extent(key_turn, keys.width, label_font);
+        let query_labels = (queries.width + LABEL_GAP).max(overhang - cell.0 / 2.0);
+        let map = (side(cell.0, request.num_keys), side(cell.1, request.num_queries));
+        let width = map.0.max(request.head_title_width);
+        Self { cell, map, label_font, queries, keys, key_turn, key_labels, query_labels, width }
+    }
+
+    /// From one map to the next, across and down. Whole numbers keep the edges of cells on the edges of pixels.
+    fn pitch(&self) -> (f64, f64) {
+        let across = self.query_labels + self.width + COLUMN_GAP;
+        let down = HEAD_TITLE + self.map.1 + LABEL_GAP + self.key_labels + ROW_GAP;
+        (across.ceil(), down.ceil())
+    }
+}
+
+/// The answer: sizes and places.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// What every map looks like.
+    pub(super) panel: Panel,
     pub(super) columns: usize,
     pub(super) title: Vec<String>,
     pub(super) caption: Vec<String>,
     /// Top left of the first map.
-    pub(super) first: (f64, f64),
+    first: (f64, f64),
     /// From one map to the next.
-    pub(super) pitch: (f64, f64),
-    /// Left, top and height of the colour bar.
-    pub(super) bar: (f64, f64, f64),
+    pitch: (f64, f64),
+    /// The colour bar.
+    pub(super) bar: Rect,
     /// Top of what stands below the maps.
     pub(super) footer: f64,
 }
@@ -103,22 +132,10 @@ impl Layout {
     /// [`Error::LimitExceeded`] when the picture would be too large to be opened.
     pub(super) fn new(request: Request<'_>) -> Result<Self, Error> {
         check_cells(&request)?;
-        let cell = cell_size(request.num_heads, request.num_queries, request.num_keys);
-        let label_font = (0.68 * cell.0.min(cell.1)).clamp(8.0, 10.0);
-        let queries = Axis::new(request.query_tokens, request.num_queries, cell.1, label_font);
-        let keys = Axis::new(request.key_tokens, request.num_keys, cell.0, label_font);
-        let key_turn = keys.turn(cell.0, label_font);
-        let (key_labels, overhang) = turned_extent(key_turn, keys.width, label_font);
-        let query_labels = (queries.width + LABEL_GAP).max(overhang - cell.0 / 2.0);
-        let map = (side(cell.0, request.num_keys), side(cell.1, request.num_queries));
-        let panel = map.0.max(request.head_title_width);
-        // Whole numbers here and below keep the edges of cells on the edges of pixels.
-        let pitch = (
-            (query_labels + panel + COLUMN_GAP).ceil(),
-            (HEAD_TITLE + map.1 + LABEL_GAP + key_labels + ROW_GAP).ceil(),
-        );
+        let panel = Panel::new(&request);
+        let pitch = panel.pitch();
         let columns = best_columns(request.num_heads, pitch);
-        let rows = request.num_heads.div_ceil(columns);
+        let rows = request.num_heads.div_ceil(columns) as f64;
 
         let bar_left = MARGIN + AXIS_TITLE + columns as f64 * pitch.0 - COLUMN_GAP + BAR_GAP;
         let width = (bar_left + BAR_WIDTH + BAR_LABELS + MARGIN).max(MIN_WIDTH).ceil();
@@ -127,30 +144,22 @@ impl Layout {
         let title = text::wrap(request.title, 1.2 * TITLE_FONT, text_width, MAX_TITLE_LINES);
         let caption = text::wrap(request.caption, NOTE_FONT, text_width, MAX_CAPTION_LINES);
 
-        let first =
-            ((MARGIN + AXIS_TITLE + query_labels).ceil(), MARGIN + title.len() as f64 * TITLE_LINE + HEAD_TITLE + 8.0);
-        let body = (rows as f64 * pitch.1 - ROW_GAP - HEAD_TITLE + AXIS_TITLE).max(MIN_BODY_HEIGHT);
-        let bar_height = ((rows - 1) as f64 * pitch.1 + map.1).clamp(MIN_BODY_HEIGHT, MAX_BAR_HEIGHT);
-        let footer = first.1 + body + 14.0;
+        let left = (MARGIN + AXIS_TITLE + panel.query_labels).ceil();
+        let top = MARGIN + title.len() as f64 * TITLE_LINE + HEAD_TITLE + 8.0;
+        let body = (rows * pitch.1 - ROW_GAP - HEAD_TITLE + AXIS_TITLE).max(MIN_BODY_HEIGHT);
+        let bar_height = ((rows - 1.0) * pitch.1 + panel.map.1).clamp(MIN_BODY_HEIGHT, MAX_BAR_HEIGHT);
+        let footer = top + body + 14.0;
         let footer_lines = caption.len() + usize::from(request.has_legend);
         let layout = Self {
             width,
             height: (footer + footer_lines as f64 * CAPTION_LINE + MARGIN - 10.0).ceil(),
-            cell,
-            map,
-            label_font,
-            queries,
-            keys,
-            key_turn,
-            key_labels,
-            query_labels,
-            head_title_width: request.head_title_width,
+            panel,
             columns,
             title,
             caption,
-            first,
+            first: (left, top),
             pitch,
-            bar: (bar_left, first.1, bar_height),
+            bar: Rect { x: bar_left, y: top, width: BAR_WIDTH, height: bar_height },
             footer,
         };
         layout.check_area(&request)
@@ -221,10 +230,10 @@ fn side(cell: f64, count: usize) -> f64 {
 
 /// How far turned labels reach down, and how far left of their column's centre.
 fn turned_extent(turn: Turn, width: f64, font_size: f64) -> (f64, f64) {
-    let diagonal = std::f64::consts::FRAC_1_SQRT_2;
+    let (sin, cos) = SLANT.to_radians().sin_cos();
     match turn {
         Turn::Level => (font_size, 0.0),
-        Turn::Slanted => ((width + font_size) * diagonal, (width + font_size) * diagonal),
+        Turn::Slanted => (width * sin + font_size * cos, width * cos + font_size * sin),
         Turn::Upright => (width, 0.0),
     }
 }

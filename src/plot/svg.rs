@@ -24,7 +24,7 @@ pub(super) struct Style {
     pub(super) bold: bool,
     pub(super) anchor: Anchor,
     /// Degrees clockwise, around the text's place.
-    pub(super) turn: i16,
+    pub(super) turn: f64,
 }
 
 /// A rectangle.
@@ -76,10 +76,8 @@ impl Svg {
         let shift = short(0.36 * style.size);
         let (x, y) = (short(x), short(y));
         let weight = if style.bold { " font-weight=\"bold\"" } else { "" };
-        let place = match style.turn {
-            0 => format!("translate({x} {y})"),
-            turn => format!("translate({x} {y}) rotate({turn})"),
-        };
+        let turn = style.turn;
+        let place = format!("translate({x} {y}) rotate({turn})");
         let _ = writeln!(
             self.0, // writing into a String cannot fail
             "<text transform=\"{place}\" y=\"{shift}\" font-size=\"{}\"{weight} fill=\"{}\" text-anchor=\"{anchor}\">{}</text>",

@@ -77,7 +77,7 @@ fn cells_have_the_colours_of_their_weights() {
     let layout = layout(1, 2, 2, true);
     let (x, y) = layout.origin(0);
     let colors = [(0.5, 0.5), (1.5, 0.5), (0.1, 1.1), (1.5, 1.5)]
-        .map(|(column, row)| pixel(&picture, (x + column * layout.cell.0, y + row * layout.cell.1)));
+        .map(|(column, row)| pixel(&picture, (x + column * layout.panel.cell.0, y + row * layout.panel.cell.1)));
     let expected = [scale::color(0), scale::color(255), theme::INVALID.into(), scale::color(128)];
     assert_eq!(colors, expected);
     let legend = "1 cell is not a weight: NaN, infinite or negative";

@@ -54,7 +54,6 @@ fn graphics_driver(root: &Path) -> Result<()> {
     let Err(missing) = vulkan::Search::of_this_machine().find() else {
         return Ok(());
     };
-    println!("{missing}.");
     if let Missing::NamedDriver { variable, .. } = &missing {
         bail!("{missing}; unset {variable} or correct it, then run again");
     }
@@ -76,7 +75,10 @@ fn install_driver(root: &Path, missing: &Missing) -> Result<()> {
     let Some(rights) = Rights::found(root) else {
         bail!("{missing}; run `sudo apt-get install {}`, then run again", PACKAGES.join(" "));
     };
-    println!("Installing {}, Mesa's drivers (one of them needs no GPU) and the loader.", PACKAGES.join(" and "));
+    println!(
+        "{missing}. Installing {}, Mesa's drivers (one of them needs no GPU) and the loader.",
+        PACKAGES.join(" and ")
+    );
     if let Err(error) = rights.apt_get("package lists", ["update"]).run(root) {
         // Old lists may do; if not, the next step says so.
         println!("  {error:#}; going on");
