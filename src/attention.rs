@@ -1,13 +1,21 @@
 //! Multi-head attention: from a configuration, weights and masks to a [`Graph`](crate::Graph), and from there to answers.
 
+mod build;
 mod config;
+mod layer;
 mod mask;
+mod run;
+mod sizes;
 mod weights;
 
 pub use config::AttentionConfig;
+pub use layer::MultiHeadAttention;
 pub use mask::Mask;
+pub use run::{AttentionOutput, AttentionPlan};
+pub use sizes::HeadSizes;
 pub use weights::{Linear, Weights};
 
+use crate::graph::Inputs;
 use crate::shape::HostTensor;
 
 /// What one call of attention reads.
@@ -21,4 +29,53 @@ pub struct AttentionInputs {
     pub value: Option<HostTensor>,
     /// Which keys a query may see; by default all.
     pub mask: Mask,
+}
+
+impl AttentionInputs {
+    /// A sequence that attends to itself, without a mask.
+    #[must_use]
+    pub fn self_attention(query: HostTensor) -> Self {
+        Self { query, key: None, value: None, mask: Mask::default() }
+    }
+
+    /// A sequence that attends to another, whose rows are keys and values, without a mask.
+    #[must_use]
+    pub fn cross_attention(query: HostTensor, key: HostTensor) -> Self {
+        Self { query, key: Some(key), value: None, mask: Mask::default() }
+    }
+
+    /// (B, Lq, E).
+    #[must_use]
+    pub fn query(&self) -> &HostTensor {
+        &self.query
+    }
+
+    /// (B, Lk, key width): the query where no key is given.
+    #[must_use]
+    pub fn key(&self) -> &HostTensor {
+        self.key.as_ref().unwrap_or(&self.query)
+    }
+
+    /// (B, Lk, value width): the key where no value is given.
+    #[must_use]
+    pub fn value(&self) -> &HostTensor {
+        self.value.as_ref().unwrap_or_else(|| self.key())
+    }
+
+    /// What is given, by the graph's names; `lens` are the mask's lengths as a device stores them.
+    fn of_graph<'a>(&'a self, lens: Option<&'a HostTensor<u32>>) -> Inputs<'a> {
+        let mut inputs = Inputs::new().with("query", &self.query);
+        for (name, tensor) in [("key", &self.key), ("value", &self.value), ("bias", &self.mask.bias)] {
+            if let Some(tensor) = tensor {
+                inputs = inputs.with(name, tensor);
+            }
+        }
+        if let Some(lens) = lens {
+            inputs = inputs.with("valid_lens", lens);
+        }
+        if let Some(attend_mask) = &self.mask.attend_mask {
+            inputs = inputs.with("attend_mask", attend_mask);
+        }
+        inputs
+    }
 }

@@ -47,6 +47,12 @@ impl<const RANK: usize> From<[usize; RANK]> for Shape {
     }
 }
 
+impl From<Vec<usize>> for Shape {
+    fn from(axes: Vec<usize>) -> Self {
+        Self(axes)
+    }
+}
+
 impl PartialEq<[usize]> for Shape {
     fn eq(&self, other: &[usize]) -> bool {
         self.0 == other

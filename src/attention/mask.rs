@@ -1,5 +1,6 @@
 //! Which keys a query may see.
 
+use crate::error::Error;
 use crate::shape::HostTensor;
 
 /// What hides keys: a key is visible to a query when *every* given part lets it through.
@@ -20,4 +21,34 @@ pub struct Mask {
     pub query_offset: i64,
     /// Key `j` is visible when `|j − position| < window`; at least 1.
     pub window: Option<u64>,
+}
+
+impl Mask {
+    /// Checks the settings and lengths; shapes are the graph builder's matter.
+    pub(super) fn check(&self, num_keys: usize) -> Result<(), Error> {
+        if self.window == Some(0) {
+            return Err(Error::OutOfRange {
+                what: "window".into(),
+                value: "0".into(),
+                allowed: "must be at least 1".into(),
+            });
+        }
+        let lens = self.valid_lens.as_ref().map_or(&[][..], HostTensor::data);
+        let outside = |&len: &i64| usize::try_from(len).map_or(true, |len| len > num_keys);
+        match lens.iter().position(outside) {
+            None => Ok(()),
+            Some(index) => Err(Error::OutOfRange {
+                what: format!("element {index} of valid_lens"),
+                value: lens[index].to_string(),
+                allowed: format!("must be between 0 and the number of keys, {num_keys}"),
+            }),
+        }
+    }
+
+    /// The lengths as a device stores them; [`check`](Self::check) has seen that they fit.
+    pub(super) fn lens(&self) -> Option<HostTensor<u32>> {
+        let lens = self.valid_lens.as_ref()?;
+        let data = lens.data().iter().map(|&len| u32::try_from(len).unwrap_or(u32::MAX)).collect();
+        HostTensor::new(lens.shape().clone(), data).ok()
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::archive::Archive;
 use super::layout::{Prefix, weights_from_file};
 use super::settings::Settings;
-use crate::attention::{AttentionConfig, AttentionInputs, Weights};
+use crate::attention::{AttentionConfig, AttentionInputs, MultiHeadAttention, Weights};
 use crate::error::Error;
 use crate::shape::HostTensor;
 
@@ -133,6 +133,22 @@ impl Case {
             head_dim: self.settings.head_dim,
             scale: self.settings.scale,
         })
+    }
+
+    /// The layer that the case describes.
+    ///
+    /// # Errors
+    /// Those of [`Case::config`] and [`MultiHeadAttention::new`]; [`Error::Invalid`] for a case that asks for dropout.
+    pub fn attention(&self) -> Result<MultiHeadAttention, Error> {
+        if let Some(dropout) = self.settings.dropout.filter(|&dropout| dropout > 0.0) {
+            return Err(Error::Invalid(format!(
+                "dropout {dropout} asks for training, which is not supported; set it to 0 or remove it to evaluate"
+            )));
+        }
+        match &self.weights {
+            Some(weights) => MultiHeadAttention::new(self.config()?, weights.clone()),
+            None => MultiHeadAttention::core(self.config()?),
+        }
     }
 
     /// t of |got − expected| ≤ t·(1 + |expected|): what the settings say, else 1e-4.

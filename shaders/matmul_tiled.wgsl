@@ -1,0 +1,154 @@
+// matmul, portable:  out[b] = lhs[b] · rhs[b / group] + bias
+//
+//   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) read transposed → out (batch, M, N)
+//
+// One workgroup = one 64×64 tile of `out` in one batch; one invocation = 4×4 of it, rows and columns 16 apart, so that
+// neighbouring invocations touch neighbouring words of memory and of the tiles.
+// Chosen on GPUs, and wherever nothing more is known: no features, 256 invocations.
+// Workgroup memory: two tiles of 16×65 words, 8,320 bytes. A row of a tile is padded to 65 words so that the 16 words
+// written by neighbouring invocations fall into different banks.
+// Arithmetic intensity: 2·64·64·16 operations per 2·64·16 loaded words, 64 operations a word.
+
+// Constants
+override TRANSPOSE_RHS: bool = false;
+override SKIP_HIDDEN: bool = false;
+const TILE: u32 = 64u;
+const TILE_INNER: u32 = 16u;
+const PADDED: u32 = 65u;
+// A hidden key's weight: −0, told from 0 by its bits.
+const HIDDEN: u32 = 0x80000000u;
+
+// Places in a tensor are computed modulo 2³²: `…_base` brings them into the bound window, which is smaller than that.
+struct Params {
+    batch_start: u32,
+    row_start: u32,
+    col_start: u32,
+    group: u32,
+    batches: u32,
+    rows: u32,
+    cols: u32,
+    inner: u32,
+    all_rows: u32,
+    all_cols: u32,
+    lhs_base: u32,
+    rhs_base: u32,
+    bias_base: u32,
+    out_base: u32,
+    has_bias: u32,
+    lanes_across: u32,
+    grid_width: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> lhs: array<f32>;
+@group(0) @binding(2) var<storage, read> rhs: array<f32>;
+@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+
+// tile_lhs[k][row], tile_rhs[k][col]
+var<workgroup> tile_lhs: array<f32, 1040>;
+var<workgroup> tile_rhs: array<f32, 1040>;
+
+// x · y for four columns; nothing when x is the weight of a hidden key, whatever y is.
+fn product(x: f32, y: vec4<f32>) -> vec4<f32> {
+    if SKIP_HIDDEN {
+        return select(x * y, vec4<f32>(), bitcast<u32>(x) == HIDDEN);
+    }
+    return x * y;
+}
+
+// lhs[b][row][k] of the block, 0 outside.
+fn load_lhs(batch: u32, row: u32, k: u32) -> f32 {
+    if row >= params.rows || k >= params.inner {
+        return 0.0;
+    }
+    return lhs[params.lhs_base + (batch * params.all_rows + params.row_start + row) * params.inner + k];
+}
+
+// rhs[b / group][k][col] of the block, 0 outside.
+fn load_rhs(batch: u32, k: u32, col: u32) -> f32 {
+    if k >= params.inner || col >= params.cols {
+        return 0.0;
+    }
+    let matrix = params.rhs_base + batch / params.group * params.inner * params.all_cols;
+    if TRANSPOSE_RHS {
+        return rhs[matrix + (params.col_start + col) * params.inner + k];
+    }
+    return rhs[matrix + k * params.all_cols + params.col_start + col];
+}
+
+fn store(batch: u32, row: u32, col: u32, value: f32) {
+    if row >= params.rows || col >= params.cols {
+        return;
+    }
+    var sum = value;
+    if params.has_bias != 0u {
+        sum += bias[params.bias_base + params.col_start + col];
+    }
+    let line = batch * params.all_rows + params.row_start + row;
+    out[params.out_base + line * params.all_cols + params.col_start + col] = sum;
+}
+
+// Four columns, 16 apart.
+fn store4(batch: u32, row: u32, col: u32, values: vec4<f32>) {
+    store(batch, row, col, values.x);
+    store(batch, row, col + 16u, values.y);
+    store(batch, row, col + 32u, values.z);
+    store(batch, row, col + 48u, values.w);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let tiles_across = (params.cols + TILE - 1u) / TILE;
+    let tiles_down = (params.rows + TILE - 1u) / TILE;
+    let tile = workgroup.y * params.grid_width + workgroup.x;
+    let first_col = tile % tiles_across * TILE;
+    let first_row = tile / tiles_across % tiles_down * TILE;
+    let batch = params.batch_start + tile / tiles_across / tiles_down;
+    // The grid is folded into two dimensions and may have workgroups to spare. The same for the whole workgroup.
+    if tile / tiles_across / tiles_down >= params.batches {
+        return;
+    }
+    // This invocation's rows are 16 apart from `row`, its columns from `col`.
+    let row = lane / 16u;
+    let col = lane % 16u;
+    var sums0 = vec4<f32>();
+    var sums1 = vec4<f32>();
+    var sums2 = vec4<f32>();
+    var sums3 = vec4<f32>();
+    for (var first_k = 0u; first_k < params.inner; first_k += TILE_INNER) {
+        for (var step = 0u; step < 4u; step++) {
+            // Neighbouring invocations read along the axis that is contiguous in memory.
+            let along = lane % 16u;
+            let across = lane / 16u + step * 16u;
+            tile_lhs[along * PADDED + across] = load_lhs(batch, first_row + across, first_k + along);
+            if TRANSPOSE_RHS {
+                tile_rhs[along * PADDED + across] = load_rhs(batch, first_k + along, first_col + across);
+            } else {
+                let k = lane / 64u + step * 4u;
+                tile_rhs[k * PADDED + lane % 64u] = load_rhs(batch, first_k + k, first_col + lane % 64u);
+            }
+        }
+        // Both tiles are whole.
+        workgroupBarrier();
+        for (var k = 0u; k < TILE_INNER; k++) {
+            let line = k * PADDED;
+            let y = vec4<f32>(
+                tile_rhs[line + col],
+                tile_rhs[line + col + 16u],
+                tile_rhs[line + col + 32u],
+                tile_rhs[line + col + 48u],
+            );
+            sums0 += product(tile_lhs[line + row], y);
+            sums1 += product(tile_lhs[line + row + 16u], y);
+            sums2 += product(tile_lhs[line + row + 32u], y);
+            sums3 += product(tile_lhs[line + row + 48u], y);
+        }
+        // Both tiles have been read and may be overwritten.
+        workgroupBarrier();
+    }
+    store4(batch, first_row + row, first_col + col, sums0);
+    store4(batch, first_row + row + 16u, first_col + col, sums1);
+    store4(batch, first_row + row + 32u, first_col + col, sums2);
+    store4(batch, first_row + row + 48u, first_col + col, sums3);
+}

@@ -1,0 +1,122 @@
+//! Running a compiled call, on the GPU or on the CPU.
+
+use std::collections::BTreeMap;
+
+use web_time::Instant;
+
+use super::{AttentionInputs, MultiHeadAttention};
+use crate::device::Device;
+use crate::error::Error;
+use crate::graph::{Graph, KeyBand};
+use crate::plan::{Plan, PlanOptions, RunTiming};
+use crate::reference::{self, Real};
+use crate::shape::HostTensor;
+
+/// What a call gives back.
+#[derive(Clone, Debug)]
+pub struct AttentionOutput {
+    /// (B, Lq, E), or (B, Lq, H·dv) without projections.
+    pub output: HostTensor,
+    /// (B, H, Lq, Lk), or Lk + 1 columns with a learned key; each row with a visible key sums to 1, others are zeros.
+    pub attention_weights: Option<HostTensor>,
+    /// Where the time went.
+    pub timing: RunTiming,
+}
+
+/// A call compiled for a device.
+#[derive(Debug)]
+pub struct AttentionPlan {
+    engine: Engine,
+    num_heads: usize,
+    band: KeyBand,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Gpu(Box<Plan>),
+    /// The CPU keeps the layer: its parameters are read where they are.
+    Cpu {
+        graph: Graph,
+        layer: Box<MultiHeadAttention>,
+    },
+}
+
+impl AttentionPlan {
+    pub(super) async fn new(
+        layer: &MultiHeadAttention,
+        device: &Device,
+        inputs: &AttentionInputs,
+        with_weights: bool,
+    ) -> Result<Self, Error> {
+        let graph = layer.graph(inputs, with_weights)?;
+        let engine = match device {
+            Device::Gpu(gpu) => {
+                let plan = Plan::new(gpu, &graph, &layer.parameters(), &PlanOptions::default()).await?;
+                Engine::Gpu(Box::new(plan))
+            }
+            Device::Cpu(_) => Engine::Cpu { graph, layer: Box::new(layer.clone()) },
+        };
+        Ok(Self { engine, num_heads: layer.sizes(inputs)?.num_heads, band: band(inputs) })
+    }
+
+    /// How many dispatches a run records; on the CPU, how many nodes it works off.
+    #[must_use]
+    pub fn num_dispatches(&self) -> usize {
+        match &self.engine {
+            Engine::Gpu(plan) => plan.num_dispatches(),
+            Engine::Cpu { graph, .. } => graph.nodes().len(),
+        }
+    }
+
+    /// Computes a call with inputs of the shapes and masks of the kinds that were compiled.
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] and its like for other inputs; those of the device.
+    pub async fn run(&self, inputs: &AttentionInputs) -> Result<AttentionOutput, Error> {
+        if band(inputs) != self.band {
+            return Err(Error::Invalid(format!(
+                "the plan was compiled for {}, but the inputs want {}; compile a plan for them",
+                self.band,
+                band(inputs)
+            )));
+        }
+        inputs.mask.check(inputs.key().shape().axes().get(1).copied().unwrap_or(0))?;
+        let lens = inputs.mask.lens();
+        let given = inputs.of_graph(lens.as_ref());
+        let (graph, mut outputs, timing) = match &self.engine {
+            Engine::Gpu(plan) => {
+                let run = plan.run(&given).await?;
+                (plan.graph(), run.outputs, run.timing)
+            }
+            Engine::Cpu { graph, layer } => {
+                let start = Instant::now();
+                let outputs = reference::interpret::<f32>(graph, &layer.parameters(), &given)?;
+                (graph, outputs, RunTiming { gpu: start.elapsed(), ..RunTiming::default() })
+            }
+        };
+        let (output, attention_weights) = take_outputs(graph, &mut outputs, self.num_heads)?;
+        Ok(AttentionOutput { output, attention_weights, timing })
+    }
+}
+
+fn band(inputs: &AttentionInputs) -> KeyBand {
+    KeyBand::new(inputs.mask.causal, inputs.mask.query_offset, inputs.mask.window)
+}
+
+/// The output, and the weights (B·H, Lq, Lk) as (B, H, Lq, Lk) without the mark of hidden keys.
+pub(super) fn take_outputs<T: Real>(
+    graph: &Graph,
+    outputs: &mut BTreeMap<String, HostTensor<T>>,
+    num_heads: usize,
+) -> Result<(HostTensor<T>, Option<HostTensor<T>>), Error> {
+    let mut taken = graph.outputs().iter().filter_map(|&id| outputs.remove(&graph.value(id).name));
+    let output = taken.next().ok_or_else(|| Error::Invalid("the graph has no output".into()))?;
+    let weights = taken.next().map(|weights| {
+        let axes = weights.shape().axes();
+        let shape = [axes[0] / num_heads, num_heads, axes[1], axes[2]];
+        // −0 + 0 is 0; every other number stays what it is.
+        let data = weights.into_data().into_iter().map(|weight| weight + T::zero()).collect();
+        HostTensor::new(shape, data)
+    });
+    Ok((output, weights.transpose()?))
+}

@@ -1,0 +1,58 @@
+//! The command line: each command in a file of its own, through the library's public API only.
+
+mod args;
+mod check;
+mod devices;
+mod outputs;
+mod plan;
+mod print;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use multihead::{CpuReason, Device, DeviceChoice, Error};
+
+use args::{Arguments, Command};
+
+/// How a command ended, as its exit code; the worst of several is the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Done = 0,
+    Differs = 1,
+    BadInput = 2,
+    NoDevice = 3,
+}
+
+impl Outcome {
+    fn of(error: &Error) -> Self {
+        if error.is_device_fault() { Self::NoDevice } else { Self::BadInput }
+    }
+}
+
+/// Parses the command line, runs the command, prints what went wrong.
+pub(crate) fn run() -> ExitCode {
+    let command = Arguments::parse().command;
+    let result = pollster::block_on(async {
+        match command {
+            Command::Run(arguments) => run::run(&arguments).await,
+            Command::Check(arguments) => check::check(&arguments).await,
+            Command::Plan(arguments) => plan::plan(&arguments).await,
+            Command::Devices(arguments) => devices::devices(&arguments).await,
+        }
+    });
+    let outcome = result.unwrap_or_else(|error| {
+        print::error(&error);
+        Outcome::of(&error)
+    });
+    ExitCode::from(outcome as u8)
+}
+
+/// Opens the device that was asked for; falling back to the CPU is said, not done in silence.
+async fn open(choice: &DeviceChoice) -> Result<Device, Error> {
+    let device = Device::open(choice).await?;
+    if let Device::Cpu(CpuReason::NoGpu(reason)) = &device {
+        print::warning(&format!("{reason}; computing on the CPU"));
+    }
+    Ok(device)
+}

@@ -1,0 +1,31 @@
+//! `multihead plan`.
+
+use multihead::{Case, Device, DeviceChoice, DeviceProfile, Error, PlanSummary};
+
+use super::args::PlanArguments;
+use super::{Outcome, print};
+
+pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
+    let case = Case::open(&arguments.case, &arguments.how.case_options())?;
+    let in_case = |error: Error| error.in_file(&arguments.case);
+    let graph = case
+        .attention()
+        .and_then(|attention| attention.graph(&case.inputs, arguments.with_weights))
+        .map_err(in_case)?;
+    let profile = profile(&arguments.how.device).await?;
+    let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
+    if arguments.how.json {
+        print::json(&summary);
+    } else {
+        print::text(&format!("{graph}\n{summary}"));
+    }
+    Ok(Outcome::Done)
+}
+
+/// The profile of the adapter that a run would use; without one, and for the CPU, what WebGPU guarantees to everyone.
+async fn profile(choice: &DeviceChoice) -> Result<DeviceProfile, Error> {
+    Ok(match Device::open(choice).await? {
+        Device::Gpu(gpu) => gpu.profile().clone(),
+        Device::Cpu(_) => DeviceProfile::portable(),
+    })
+}

@@ -1,0 +1,109 @@
+//! `multihead run`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use multihead::{AttentionOutput, Case, Comparison, Device, Error, Shape};
+use serde::Serialize;
+
+use super::args::RunArguments;
+use super::{Outcome, outputs, print};
+
+/// What is said of a run.
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    dispatches: usize,
+    output: OutputReport<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_error: Option<f64>,
+    timing_ms: TimingReport,
+}
+
+#[derive(Serialize)]
+struct OutputReport<'a> {
+    shape: &'a [usize],
+    file: Option<&'a Path>,
+}
+
+#[derive(Serialize)]
+struct TimingReport {
+    compile: f64,
+    upload: f64,
+    gpu: f64,
+    readback: f64,
+}
+
+/// A computed case.
+struct Computed {
+    result: AttentionOutput,
+    dispatches: usize,
+    compile: Duration,
+}
+
+pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
+    let case = Case::open(&arguments.case, &arguments.how.case_options())?;
+    outputs::check(arguments, &case)?;
+    let attention = case.attention().map_err(|error| error.in_file(&arguments.case))?;
+    // What does not fit is found before a device is opened.
+    attention.sizes(&case.inputs).map_err(|error| error.in_file(&arguments.case))?;
+    let device = super::open(&arguments.how.device).await?;
+    let computed = compute(arguments, &case, &device).await.map_err(|error| error.in_file(&arguments.case))?;
+    outputs::write(arguments, &case, &computed.result)?;
+    let report = report(arguments, &case, &device, &computed);
+    if arguments.how.json {
+        print::json(&report);
+    } else {
+        print::text(&told(&report, arguments));
+    }
+    Ok(Outcome::Done)
+}
+
+async fn compute(arguments: &RunArguments, case: &Case, device: &Device) -> Result<Computed, Error> {
+    let with_weights = arguments.with_weights || arguments.maps.is_some();
+    let start = Instant::now();
+    let plan = case.attention()?.compile(device, &case.inputs, with_weights).await?;
+    let compile = start.elapsed();
+    let result = plan.run(&case.inputs).await?;
+    Ok(Computed { result, dispatches: plan.num_dispatches(), compile })
+}
+
+fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, computed: &'a Computed) -> Report<'a> {
+    let Computed { result, dispatches, compile } = computed;
+    let expected = case.expected.output.as_ref();
+    let comparison = expected.map(|expected| Comparison::new("output", &result.output, expected, case.tolerance()));
+    let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
+    Report {
+        device: device.name(),
+        dispatches: *dispatches,
+        output: OutputReport { shape: result.output.shape().axes(), file: arguments.output.as_deref() },
+        max_error: comparison.map(|comparison| comparison.max_error),
+        timing_ms: TimingReport {
+            compile: milliseconds(*compile),
+            upload: milliseconds(result.timing.upload),
+            gpu: milliseconds(result.timing.gpu),
+            readback: milliseconds(result.timing.readback),
+        },
+    }
+}
+
+fn told(report: &Report<'_>, arguments: &RunArguments) -> String {
+    let TimingReport { compile, upload, gpu, readback } = report.timing_ms;
+    let mut text = format!("device      {}\n", report.device);
+    text += &format!("dispatches  {}\n", report.dispatches);
+    text += &format!("output      {}\n", Shape::from(report.output.shape.to_vec()));
+    if let Some(max_error) = report.max_error {
+        text += &format!("max error   {max_error:.1e} against expected.output\n");
+    }
+    text += &format!(
+        "time        {:.1} ms: compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",
+        compile + upload + gpu + readback
+    );
+    for path in [&arguments.output, &arguments.maps].into_iter().flatten() {
+        text += &format!("wrote       {}\n", path.display());
+    }
+    if arguments.output.is_none() && arguments.maps.is_none() {
+        text += "nothing was written; -o OUT.safetensors keeps the output, --maps PICTURE.png draws the heads\n";
+    }
+    text
+}

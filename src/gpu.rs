@@ -1,0 +1,177 @@
+//! A GPU opened for computing: adapter, device, queue, its profile, and whether it is still there.
+
+mod open;
+mod profile;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use open::{AdapterSummary, GpuOptions, LimitsChoice};
+pub use profile::{AdapterKind, DeviceProfile};
+
+use crate::error::Error;
+
+/// An open device. Pipelines are compiled once for each and shared by all plans on it; clones are the same device.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    profile: DeviceProfile,
+    faults: Arc<Faults>,
+    pipelines: Arc<Mutex<HashMap<String, Arc<Pipeline>>>>,
+}
+
+/// A compiled kernel and how its buffers are bound.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) pipeline: wgpu::ComputePipeline,
+    pub(crate) layout: wgpu::BindGroupLayout,
+}
+
+/// What went wrong on a device outside any call that could have returned it.
+#[derive(Debug, Default)]
+struct Faults {
+    lost: Mutex<Option<String>>,
+    uncaptured: Mutex<Option<String>>,
+}
+
+/// What to compile a pipeline from.
+#[derive(Debug)]
+pub(crate) struct PipelineSource<'a> {
+    /// Unique for text and constants: it is the cache's key and the object's label.
+    pub(crate) label: String,
+    /// WGSL with one entry point.
+    pub(crate) wgsl: &'a str,
+    /// Read-only storage bindings, between the uniform binding 0 and the output.
+    pub(crate) num_reads: u32,
+    /// Pipeline-overridable constants.
+    pub(crate) constants: &'a [(&'a str, f64)],
+}
+
+impl Gpu {
+    /// What decides how graphs run here.
+    #[must_use]
+    pub fn profile(&self) -> &DeviceProfile {
+        &self.profile
+    }
+
+    /// The device, for a user's own work beside ours.
+    #[must_use]
+    pub fn device(&self) -> &wgpu::Device {
+        &self.device
+    }
+
+    /// The device's queue.
+    #[must_use]
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.queue
+    }
+
+    /// Whether everything asked of the device so far can be trusted.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`], or [`Error::Gpu`] for an error that no scope caught.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(reason) = lock(&self.faults.lost).clone() {
+            return Err(Error::DeviceLost { reason });
+        }
+        match lock(&self.faults.uncaptured).take() {
+            Some(message) => Err(Error::Gpu { what: "a command".into(), message }),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates something inside error scopes, so that a refusal is an error here and not a broken object later.
+    pub(crate) async fn guarded<T>(&self, what: &str, create: impl FnOnce(&wgpu::Device) -> T) -> Result<T, Error> {
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let created = create(&self.device);
+        let (validation, memory) = (validation.pop(), memory.pop());
+        let refusal = match validation.await {
+            Some(refusal) => Some(refusal),
+            None => memory.await,
+        };
+        match refusal {
+            Some(refusal) => Err(Error::Gpu { what: what.into(), message: one_line(&refusal.to_string()) }),
+            None => self.check().map(|()| created),
+        }
+    }
+
+    /// Waits until a buffer is mapped for reading.
+    pub(crate) async fn map(&self, buffer: &wgpu::Buffer, bytes: u64) -> Result<(), Error> {
+        let (sender, receiver) = futures_channel::oneshot::channel();
+        buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| {
+            // Nobody waits any more if the future was dropped.
+            let _ = sender.send(mapped);
+        });
+        // In a browser this returns at once and the event loop finishes the mapping.
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        let mapped = receiver.await;
+        self.check()?;
+        match (polled, mapped) {
+            (Ok(_), Ok(Ok(()))) => Ok(()),
+            (polled, mapped) => Err(Error::Gpu {
+                what: "reading back".into(),
+                message: one_line(&format!("poll {polled:?}, map {mapped:?}")),
+            }),
+        }
+    }
+
+    /// The compiled pipeline of a kernel, from the cache if it was asked for before.
+    pub(crate) async fn pipeline(&self, source: &PipelineSource<'_>) -> Result<Arc<Pipeline>, Error> {
+        if let Some(pipeline) = lock(&self.pipelines).get(&source.label) {
+            return Ok(Arc::clone(pipeline));
+        }
+        let pipeline = Arc::new(self.guarded(&source.label, |device| compile(device, source)).await?);
+        lock(&self.pipelines).insert(source.label.clone(), Arc::clone(&pipeline));
+        Ok(pipeline)
+    }
+}
+
+fn compile(device: &wgpu::Device, source: &PipelineSource<'_>) -> Pipeline {
+    let label = Some(source.label.as_str());
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        label,
+        source: wgpu::ShaderSource::Wgsl(source.wgsl.into()),
+    });
+    let entries: Vec<_> = (0..source.num_reads + 2).map(|binding| layout_entry(binding, source.num_reads)).collect();
+    let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+    let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label,
+        bind_group_layouts: &[Some(&layout)],
+        ..Default::default()
+    });
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label,
+        layout: Some(&pipeline_layout),
+        module: &module,
+        entry_point: Some("main"),
+        compilation_options: wgpu::PipelineCompilationOptions { constants: source.constants, ..Default::default() },
+        cache: None,
+    });
+    Pipeline { pipeline, layout }
+}
+
+/// The rule for all kernels: parameters at 0, inputs read-only from 1 on, the output last.
+fn layout_entry(binding: u32, num_reads: u32) -> wgpu::BindGroupLayoutEntry {
+    let ty = match binding {
+        0 => wgpu::BufferBindingType::Uniform,
+        _ => wgpu::BufferBindingType::Storage { read_only: binding <= num_reads },
+    };
+    wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    }
+}
+
+/// Drivers and validators write paragraphs; an error is a sentence.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A panic while a lock was held leaves plain data behind, which is as good as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! The dispatch graph: what is to be computed, as a value.
+//!
+//! A [`Graph`] is built without a device by a [`GraphBuilder`], printed, compared, interpreted on the CPU by
+//! [`reference`](crate::reference) and compiled for a GPU by [`Plan`](crate::Plan). Nodes stand in an order in which
+//! each reads only what earlier ones wrote.
+
+mod builder;
+mod cost;
+mod display;
+pub(crate) mod footprint;
+mod inputs;
+mod op;
+pub(crate) mod schedule;
+
+pub use builder::GraphBuilder;
+pub use inputs::{HostValue, Inputs};
+pub use op::{AppendKey, KeyBand, MaskStrides, Matmul, Op, Softmax, TransposeHeads};
+
+use crate::shape::Shape;
+
+/// Names one value of one graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) usize);
+
+/// How the elements of a value are stored on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// 32-bit floats.
+    F32,
+    /// 32-bit unsigned integers: `valid_lens`.
+    U32,
+    /// Truth values, packed 32 to a word, lowest bit first: `attend_mask`.
+    Bool,
+}
+
+impl DType {
+    /// Bytes that `elements` elements take, in whole 4-byte words.
+    #[must_use]
+    pub fn bytes(self, elements: usize) -> u64 {
+        let elements = elements as u64;
+        match self {
+            Self::F32 | Self::U32 => elements.saturating_mul(4),
+            Self::Bool => elements.div_ceil(32) * 4,
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Given anew with every run.
+    Input,
+    /// Given once, when the graph is compiled: projection weights and biases.
+    Parameter,
+    /// Computed by the node of this index.
+    Node(usize),
+}
+
+/// A tensor of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Unique within the graph.
+    pub name: String,
+    /// Its axes.
+    pub shape: Shape,
+    /// How it is stored.
+    pub dtype: DType,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl Value {
+    /// How many elements there are; the builder has checked that the number exists.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.checked_len().expect("the builder should have checked the shape")
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes on a device.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.dtype.bytes(self.len())
+    }
+}
+
+/// One operation and the value it writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What is computed, from which values.
+    pub op: Op,
+    /// Where the result goes.
+    pub output: ValueId,
+}
+
+/// What is to be computed; see the [module](self).
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Graph {
+    values: Vec<Value>,
+    nodes: Vec<Node>,
+    outputs: Vec<ValueId>,
+}
+
+impl Graph {
+    /// The value of this name in this graph.
+    ///
+    /// # Panics
+    /// If `id` comes from another, larger graph.
+    #[must_use]
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.0]
+    }
+
+    /// All values with their ids, inputs and parameters among them.
+    pub fn values(&self) -> impl Iterator<Item = (ValueId, &Value)> {
+        self.values.iter().enumerate().map(|(index, value)| (ValueId(index), value))
+    }
+
+    /// The values of one kind of source: `Source::Input` or `Source::Parameter`.
+    pub fn sources(&self, source: Source) -> impl Iterator<Item = (ValueId, &Value)> {
+        self.values().filter(move |(_, value)| value.source == source)
+    }
+
+    /// The operations, in an order in which they can run.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The values that a run gives back.
+    #[must_use]
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
+    }
+}

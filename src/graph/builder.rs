@@ -1,0 +1,290 @@
+//! Building a graph: every method checks the shapes it is given.
+
+use super::{
+    AppendKey, DType, Graph, KeyBand, MaskStrides, Matmul, Node, Op, Softmax, Source, TransposeHeads, Value, ValueId,
+};
+use crate::error::Error;
+use crate::shape::Shape;
+
+/// Builds a [`Graph`] node by node.
+///
+/// # Example
+/// ```
+/// use multihead::{DType, GraphBuilder};
+/// let mut builder = GraphBuilder::new();
+/// let x = builder.input("x", [2, 3], DType::F32)?;
+/// let w = builder.parameter("W", [5, 3])?;
+/// let y = builder.linear("y", x, w, None)?;
+/// let graph = builder.finish(&[y]);
+/// assert_eq!(graph.value(y).shape, [2, 5].into());
+/// # Ok::<(), multihead::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct GraphBuilder {
+    graph: Graph,
+}
+
+impl GraphBuilder {
+    /// An empty graph.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the building; `outputs` are what a run gives back.
+    #[must_use]
+    pub fn finish(mut self, outputs: &[ValueId]) -> Graph {
+        self.graph.outputs = outputs.to_vec();
+        self.graph
+    }
+
+    /// A value that every run is given anew.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a name that is taken, [`Error::LimitExceeded`] for a size no device can index.
+    pub fn input(&mut self, name: &str, shape: impl Into<Shape>, dtype: DType) -> Result<ValueId, Error> {
+        self.value(name, shape.into(), dtype, Source::Input)
+    }
+
+    /// A 32-bit float value that is given once.
+    ///
+    /// # Errors
+    /// As [`input`](Self::input).
+    pub fn parameter(&mut self, name: &str, shape: impl Into<Shape>) -> Result<ValueId, Error> {
+        self.value(name, shape.into(), DType::F32, Source::Parameter)
+    }
+
+    /// `x·Wᵀ + b`: `x` (…, in), `weight` (out, in), `bias` (out,) → (…, out).
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] naming both shapes.
+    pub fn linear(&mut self, name: &str, x: ValueId, weight: ValueId, bias: Option<ValueId>) -> Result<ValueId, Error> {
+        self.matmul(name, Matmul { lhs: x, rhs: weight, bias, transpose_rhs: true, group: 1, skip_hidden: false })
+    }
+
+    /// See [`Matmul`].
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] naming both shapes.
+    pub fn matmul(&mut self, name: &str, op: Matmul) -> Result<ValueId, Error> {
+        let lhs = self.axes(op.lhs);
+        let rhs = self.axes(op.rhs);
+        let (inner, cols) = match (rhs, op.transpose_rhs) {
+            ([.., cols, inner], true) | ([.., inner, cols], false) => (*inner, *cols),
+            _ => return Err(self.wrong(op.rhs, "a matrix product needs at least two axes".into())),
+        };
+        if lhs.len() < 2 || lhs.last() != Some(&inner) {
+            return Err(self.wrong(
+                op.lhs,
+                format!(
+                    "its last axis must be {inner} to be multiplied with {} {}",
+                    self.name(op.rhs),
+                    self.shape(op.rhs)
+                ),
+            ));
+        }
+        if let [batch, _, _] = rhs
+            && (lhs.len() != 3 || batch.checked_mul(op.group) != Some(lhs[0]))
+        {
+            return Err(self.wrong(
+                op.lhs,
+                format!("it must hold {} matrices for each of {} {}", op.group, self.name(op.rhs), self.shape(op.rhs)),
+            ));
+        }
+        if let Some(bias) = op.bias
+            && self.axes(bias) != [cols]
+        {
+            return Err(self.wrong(bias, format!("it must have one element for each of {cols} columns")));
+        }
+        let mut shape = lhs.to_vec();
+        shape.pop();
+        shape.push(cols);
+        self.node(name, Shape::new(shape), Op::Matmul(op))
+    }
+
+    /// See [`Softmax`].
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] for lengths, masks or biases of a shape that is not in the list; never a guess.
+    pub fn softmax(&mut self, name: &str, op: Softmax) -> Result<ValueId, Error> {
+        let &[batch_heads, num_queries, columns] = self.axes(op.scores) else {
+            return Err(self.wrong(op.scores, "scores must have shape (B·H, Lq, Lk)".into()));
+        };
+        let num_keys = columns.checked_sub(op.extra_keys);
+        let (Some(num_keys), true) = (num_keys, op.num_heads > 0 && batch_heads % op.num_heads == 0) else {
+            return Err(
+                self.wrong(op.scores, format!("it must hold {} heads and {} extra keys", op.num_heads, op.extra_keys))
+            );
+        };
+        let sizes = ScoreSizes { batch: batch_heads / op.num_heads, num_heads: op.num_heads, num_queries, num_keys };
+        if let Some(valid_lens) = op.valid_lens {
+            sizes.check_valid_lens(self.axes(valid_lens)).map_err(|expected| self.wrong(valid_lens, expected))?;
+        }
+        for mask in [op.attend_mask, op.bias].into_iter().flatten() {
+            sizes.mask_strides(self.axes(mask)).map_err(|expected| self.wrong(mask, expected))?;
+        }
+        let shape = self.shape(op.scores).clone();
+        self.node(name, shape, Op::Softmax(op))
+    }
+
+    /// (B, L, H·d) → (B·H, L, d): D2L's `transpose_qkv`.
+    ///
+    /// # Errors
+    /// [`Error::NotDivisible`] when the width is not a multiple of `num_heads`.
+    pub fn transpose_qkv(&mut self, name: &str, op: TransposeHeads) -> Result<ValueId, Error> {
+        let &[batch, length, width] = self.axes(op.input) else {
+            return Err(self.wrong(op.input, "transpose_qkv needs shape (B, L, H·d)".into()));
+        };
+        if op.num_heads == 0 || width % op.num_heads != 0 {
+            return Err(self.not_divisible("width", op.input, width, op.num_heads));
+        }
+        let batch_heads = checked_product(name, batch, op.num_heads)?;
+        self.node(name, [batch_heads, length, width / op.num_heads].into(), Op::TransposeQkv(op))
+    }
+
+    /// (B·H, L, d) → (B, L, H·d): D2L's `transpose_output`.
+    ///
+    /// # Errors
+    /// [`Error::NotDivisible`] when the first axis is not a multiple of `num_heads`.
+    pub fn transpose_output(&mut self, name: &str, op: TransposeHeads) -> Result<ValueId, Error> {
+        let &[batch_heads, length, head_dim] = self.axes(op.input) else {
+            return Err(self.wrong(op.input, "transpose_output needs shape (B·H, L, d)".into()));
+        };
+        if op.num_heads == 0 || batch_heads % op.num_heads != 0 {
+            return Err(self.not_divisible("first axis", op.input, batch_heads, op.num_heads));
+        }
+        let width = checked_product(name, op.num_heads, head_dim)?;
+        self.node(name, [batch_heads / op.num_heads, length, width].into(), Op::TransposeOutput(op))
+    }
+
+    /// See [`AppendKey`].
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] naming both shapes.
+    pub fn append_key(&mut self, name: &str, op: AppendKey) -> Result<ValueId, Error> {
+        let &[batch, length, width] = self.axes(op.input) else {
+            return Err(self.wrong(op.input, "append_key needs shape (B, L, W)".into()));
+        };
+        if self.axes(op.key) != [1, 1, width] {
+            return Err(self.wrong(
+                op.key,
+                format!("{} {} needs one of shape (1, 1, {width})", self.name(op.input), self.shape(op.input)),
+            ));
+        }
+        self.node(name, [batch, length + 1, width].into(), Op::AppendKey(op))
+    }
+
+    /// The shape of a value built so far.
+    #[must_use]
+    pub fn shape(&self, id: ValueId) -> &Shape {
+        &self.graph.values[id.0].shape
+    }
+
+    fn axes(&self, id: ValueId) -> &[usize] {
+        self.shape(id).axes()
+    }
+
+    fn name(&self, id: ValueId) -> &str {
+        &self.graph.values[id.0].name
+    }
+
+    fn wrong(&self, id: ValueId, expected: String) -> Error {
+        Error::WrongShape { what: self.name(id).into(), got: self.shape(id).clone(), expected }
+    }
+
+    fn not_divisible(&self, axis: &str, id: ValueId, value: usize, num_heads: usize) -> Error {
+        Error::NotDivisible {
+            what: format!("the {axis} of {}", self.name(id)),
+            value,
+            divisor_name: "num_heads".into(),
+            divisor: num_heads,
+        }
+    }
+
+    fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
+        let output = self.value(name, shape, DType::F32, Source::Node(self.graph.nodes.len()))?;
+        self.graph.nodes.push(Node { op, output });
+        Ok(output)
+    }
+
+    fn value(&mut self, name: &str, shape: Shape, dtype: DType, source: Source) -> Result<ValueId, Error> {
+        if self.graph.values.iter().any(|value| value.name == name) {
+            return Err(Error::Invalid(format!("the graph already has a value named \"{name}\"")));
+        }
+        // Positions are compared as i32 sums of a row and a band, so no axis may reach the band's far end.
+        let longest = shape.axes().iter().copied().max().unwrap_or(0);
+        let far = KeyBand::FAR.unsigned_abs() as usize;
+        if longest >= far || shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
+            return Err(Error::LimitExceeded {
+                what: format!("{name} {shape}"),
+                need: longest as u64,
+                have: far as u64 - 1,
+                unit: "elements along one axis",
+                limit: "the longest that can be indexed".into(),
+                hint: "cut the sequences into pieces".into(),
+            });
+        }
+        self.graph.values.push(Value { name: name.into(), shape, dtype, source });
+        Ok(ValueId(self.graph.values.len() - 1))
+    }
+}
+
+/// `a · b`, or a sentence about `name`.
+fn checked_product(name: &str, a: usize, b: usize) -> Result<usize, Error> {
+    a.checked_mul(b).ok_or_else(|| Error::Invalid(format!("{name} would have an axis of {a}·{b} elements")))
+}
+
+/// The four sizes that masks are measured against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScoreSizes {
+    pub(crate) batch: usize,
+    pub(crate) num_heads: usize,
+    pub(crate) num_queries: usize,
+    pub(crate) num_keys: usize,
+}
+
+impl ScoreSizes {
+    /// `Err` ends the sentence "valid_lens has shape …, but".
+    fn check_valid_lens(self, axes: &[usize]) -> Result<(), String> {
+        let Self { batch, num_queries, .. } = self;
+        if axes == [batch] || axes == [batch, num_queries] {
+            return Ok(());
+        }
+        Err(format!("must have shape (B,) = ({batch},) or (B, Lq) = ({batch}, {num_queries})"))
+    }
+
+    /// Where elements of a mask of these axes lie; `Err` ends the sentence "attend_mask has shape …, but".
+    pub(crate) fn mask_strides(self, axes: &[usize]) -> Result<MaskStrides, String> {
+        let Self { batch, num_heads, num_queries, num_keys } = self;
+        let map = num_queries * num_keys;
+        match axes {
+            &[q, k] if [q, k] == [num_queries, num_keys] => Ok(MaskStrides { batch: 0, head: 0 }),
+            &[b, q, k] if [b, q, k] == [batch, num_queries, num_keys] => Ok(MaskStrides { batch: map, head: 0 }),
+            &[b, h, q, k]
+                if (b == 1 || b == batch) && (h == 1 || h == num_heads) && [q, k] == [num_queries, num_keys] =>
+            {
+                Ok(MaskStrides { batch: if b == 1 { 0 } else { h * map }, head: if h == 1 { 0 } else { map } })
+            }
+            _ => Err(format!(
+                "must have shape (Lq, Lk), (B, Lq, Lk) or (1|B, 1|H, Lq, Lk) with B = {batch}, H = {num_heads}, Lq = {num_queries}, Lk = {num_keys}"
+            )),
+        }
+    }
+}
+
+impl Graph {
+    /// The strides of one mask operand of a softmax node.
+    pub(crate) fn mask_strides(&self, op: &Softmax, mask: ValueId) -> MaskStrides {
+        let &[batch_heads, num_queries, columns] = self.value(op.scores).shape.axes() else {
+            unreachable!("the builder should have checked the scores");
+        };
+        ScoreSizes {
+            batch: batch_heads / op.num_heads,
+            num_heads: op.num_heads,
+            num_queries,
+            num_keys: columns - op.extra_keys,
+        }
+        .mask_strides(self.value(mask).shape.axes())
+        .expect("the builder should have checked the mask")
+    }
+}

@@ -1,0 +1,146 @@
+//! Which elements of its operands a block of a node touches.
+//!
+//! A node works on a space of (batch, rows, cols); a block is a box of that space. The footprint of a block in an
+//! operand is the smallest contiguous range of elements around everything the block touches there. Bindings are made
+//! of footprints, so a value may be larger than the largest binding.
+
+use std::ops::Range;
+
+use super::{AppendKey, Graph, Matmul, Node, Op, Softmax, TransposeHeads};
+
+/// A box of a node's space of (batch, rows, cols).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) batches: Range<usize>,
+    pub(crate) rows: Range<usize>,
+    pub(crate) cols: Range<usize>,
+}
+
+impl Block {
+    /// The whole of a space.
+    pub(crate) fn whole([batches, rows, cols]: [usize; 3]) -> Self {
+        Self { batches: 0..batches, rows: 0..rows, cols: 0..cols }
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty() || self.rows.is_empty() || self.cols.is_empty()
+    }
+}
+
+/// Elements of a row-major (·, rows, cols) tensor from the block's first row to its last, in whole rows.
+fn whole_rows(batches: &Range<usize>, rows: &Range<usize>, num_rows: usize, num_cols: usize) -> Range<usize> {
+    (batches.start * num_rows + rows.start) * num_cols..((batches.end - 1) * num_rows + rows.end) * num_cols
+}
+
+impl Graph {
+    /// The space of (batch, rows, cols) that a node works on.
+    ///
+    /// The output's axes, but for `transpose_output`, which works on its input's; and all rows are one batch where the
+    /// right operand of a product is one matrix.
+    pub(crate) fn space(&self, node: &Node) -> [usize; 3] {
+        let shaped = match &node.op {
+            Op::TransposeOutput(op) => op.input,
+            _ => node.output,
+        };
+        let axes = self.value(shaped).shape.axes();
+        let (&cols, leading) = axes.split_last().expect("no op should write a scalar");
+        match (&node.op, leading) {
+            (Op::Matmul(op), _) if self.value(op.rhs).shape.rank() == 2 => [1, leading.iter().product(), cols],
+            (_, &[batch, rows]) => [batch, rows, cols],
+            (_, rows) => [1, rows.iter().product(), cols],
+        }
+    }
+
+    /// What a non-empty `block` touches of the operand `index` (in the order of [`Op::operands`]).
+    pub(crate) fn operand_footprint(&self, node: &Node, index: usize, block: &Block) -> Range<usize> {
+        match &node.op {
+            Op::Matmul(op) => self.matmul_footprint(node, op, index, block),
+            Op::Softmax(op) => self.softmax_footprint(node, op, index, block),
+            Op::TransposeQkv(op) => self.side_by_side_footprint(node, op, block),
+            Op::TransposeOutput(_) => self.split_footprint(node, block),
+            Op::AppendKey(op) => self.append_key_footprint(op, index, block),
+        }
+    }
+
+    /// What a non-empty `block` writes.
+    pub(crate) fn output_footprint(&self, node: &Node, block: &Block) -> Range<usize> {
+        match &node.op {
+            Op::Matmul(_) => {
+                let [_, rows, cols] = self.space(node);
+                let Range { start, end } = whole_rows(&block.batches, &block.rows, rows, cols);
+                start + block.cols.start..end - cols + block.cols.end
+            }
+            Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
+            Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => self.split_footprint(node, block),
+        }
+    }
+
+    fn matmul_footprint(&self, node: &Node, op: &Matmul, index: usize, block: &Block) -> Range<usize> {
+        let [_, rows, cols] = self.space(node);
+        let inner = *self.value(op.lhs).shape.axes().last().expect("a product should have two axes");
+        let matrix = |batch: usize| batch / op.group * inner * cols;
+        match index {
+            0 => whole_rows(&block.batches, &block.rows, rows, inner),
+            1 if inner == 0 => 0..0,
+            1 if op.transpose_rhs => {
+                matrix(block.batches.start) + block.cols.start * inner
+                    ..matrix(block.batches.end - 1) + block.cols.end * inner
+            }
+            1 => {
+                matrix(block.batches.start) + block.cols.start
+                    ..matrix(block.batches.end - 1) + (inner - 1) * cols + block.cols.end
+            }
+            _ => block.cols.clone(),
+        }
+    }
+
+    fn softmax_footprint(&self, node: &Node, op: &Softmax, index: usize, block: &Block) -> Range<usize> {
+        let [_, rows, cols] = self.space(node);
+        let first_entry = block.batches.start / op.num_heads;
+        let last_entry = (block.batches.end - 1) / op.num_heads;
+        match (index, node.op.operands()[index]) {
+            (0, _) => self.split_footprint(node, block),
+            (1, Some(lens)) if self.value(lens).shape.rank() == 1 => first_entry..last_entry + 1,
+            (1, _) => first_entry * rows + block.rows.start..last_entry * rows + block.rows.end,
+            (_, Some(mask)) => {
+                let strides = self.mask_strides(op, mask);
+                // A block over several batch entries meets every head of a mask that repeats over the entries.
+                let (first_head, last_head) = if strides.batch == 0 && first_entry != last_entry {
+                    (0, op.num_heads - 1)
+                } else {
+                    (block.batches.start % op.num_heads, (block.batches.end - 1) % op.num_heads)
+                };
+                let num_keys = cols - op.extra_keys;
+                first_entry * strides.batch + first_head * strides.head + block.rows.start * num_keys
+                    ..last_entry * strides.batch + last_head * strides.head + block.rows.end * num_keys
+            }
+            (_, None) => 0..0,
+        }
+    }
+
+    /// Of the (B·H, L, d) side of a node whose space it is.
+    fn split_footprint(&self, node: &Node, block: &Block) -> Range<usize> {
+        let [_, rows, cols] = self.space(node);
+        whole_rows(&block.batches, &block.rows, rows, cols)
+    }
+
+    /// Of the (B, L, H·d) side of a transposition: whole rows of all heads.
+    fn side_by_side_footprint(&self, node: &Node, op: &TransposeHeads, block: &Block) -> Range<usize> {
+        let [_, rows, cols] = self.space(node);
+        let entries = block.batches.start / op.num_heads..(block.batches.end - 1) / op.num_heads + 1;
+        whole_rows(&entries, &block.rows, rows, op.num_heads * cols)
+    }
+
+    fn append_key_footprint(&self, op: &AppendKey, index: usize, block: &Block) -> Range<usize> {
+        let &[_, length, width] = self.value(op.input).shape.axes() else {
+            unreachable!("the builder should have checked the input");
+        };
+        if index == 1 || length == 0 {
+            return if index == 1 { 0..width } else { 0..0 };
+        }
+        // The last row of the output has no row in the input; a block of it alone reads a neighbour's.
+        let rows = block.rows.start.min(length - 1)..block.rows.end.min(length);
+        whole_rows(&block.batches, &rows, length, width)
+    }
+}

@@ -1,0 +1,129 @@
+//! What a run is given: host tensors by the names of a graph's values.
+
+use std::collections::BTreeMap;
+
+use super::{DType, Graph, Source, Value, ValueId};
+use crate::error::Error;
+use crate::shape::{HostTensor, Shape};
+
+/// A host tensor of one of the types that a graph's values have.
+#[derive(Clone, Copy, Debug)]
+pub enum HostValue<'a> {
+    /// For [`DType::F32`].
+    F32(&'a HostTensor<f32>),
+    /// For [`DType::U32`].
+    U32(&'a HostTensor<u32>),
+    /// For [`DType::Bool`].
+    Bool(&'a HostTensor<bool>),
+}
+
+impl HostValue<'_> {
+    fn shape(&self) -> &Shape {
+        match self {
+            Self::F32(tensor) => tensor.shape(),
+            Self::U32(tensor) => tensor.shape(),
+            Self::Bool(tensor) => tensor.shape(),
+        }
+    }
+
+    fn dtype(&self) -> DType {
+        match self {
+            Self::F32(_) => DType::F32,
+            Self::U32(_) => DType::U32,
+            Self::Bool(_) => DType::Bool,
+        }
+    }
+}
+
+impl<'a> From<&'a HostTensor<f32>> for HostValue<'a> {
+    fn from(tensor: &'a HostTensor<f32>) -> Self {
+        Self::F32(tensor)
+    }
+}
+
+impl<'a> From<&'a HostTensor<u32>> for HostValue<'a> {
+    fn from(tensor: &'a HostTensor<u32>) -> Self {
+        Self::U32(tensor)
+    }
+}
+
+impl<'a> From<&'a HostTensor<bool>> for HostValue<'a> {
+    fn from(tensor: &'a HostTensor<bool>) -> Self {
+        Self::Bool(tensor)
+    }
+}
+
+/// Host tensors by name.
+///
+/// # Example
+/// ```
+/// use multihead::{HostTensor, Inputs};
+/// let query = HostTensor::new([1, 1, 2], vec![1.0, 2.0])?;
+/// let inputs = Inputs::new().with("query", &query);
+/// # Ok::<(), multihead::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Inputs<'a> {
+    values: BTreeMap<&'a str, HostValue<'a>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds (or replaces) the tensor of one name.
+    #[must_use]
+    pub fn with(mut self, name: &'a str, value: impl Into<HostValue<'a>>) -> Self {
+        self.values.insert(name, value.into());
+        self
+    }
+
+    /// The graph's values of one kind of source with their tensors, in the graph's order.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::WrongShape`] or [`Error::Invalid`] where a tensor is absent or of another shape or
+    /// type; [`Error::UnknownName`] for a tensor that the graph does not have.
+    pub(crate) fn of<'g>(
+        &self,
+        graph: &'g Graph,
+        source: Source,
+    ) -> Result<Vec<(ValueId, &'g Value, HostValue<'a>)>, Error> {
+        let known: Vec<_> = graph.sources(source).collect();
+        for &name in self.values.keys() {
+            if !known.iter().any(|(_, value)| value.name == name) {
+                return Err(Error::UnknownName {
+                    kind: "input of the graph".into(),
+                    name: name.into(),
+                    nearest: known.first().map(|(_, value)| value.name.clone()),
+                });
+            }
+        }
+        known.into_iter().map(|(id, value)| Ok((id, value, self.one(value)?))).collect()
+    }
+
+    fn one(&self, value: &Value) -> Result<HostValue<'a>, Error> {
+        let given = self.values.get(value.name.as_str()).ok_or_else(|| Error::Missing {
+            what: format!("{} {}", value.name, value.shape),
+            hint: "every input and parameter of the graph must be given".into(),
+        })?;
+        if given.shape() != &value.shape {
+            return Err(Error::WrongShape {
+                what: value.name.clone(),
+                got: given.shape().clone(),
+                expected: format!("the graph was built for {}", value.shape),
+            });
+        }
+        if given.dtype() != value.dtype {
+            return Err(Error::Invalid(format!(
+                "{} is {:?}, but the graph was built for {:?}",
+                value.name,
+                given.dtype(),
+                value.dtype
+            )));
+        }
+        Ok(*given)
+    }
+}

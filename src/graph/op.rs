@@ -1,0 +1,190 @@
+//! The operations a graph is made of.
+
+use super::ValueId;
+
+/// One operation; its inputs are values of the same graph.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Batched matrix product.
+    Matmul(Matmul),
+    /// Scaled, masked softmax over each row of scores.
+    Softmax(Softmax),
+    /// (B, L, H·d) → (B·H, L, d).
+    TransposeQkv(TransposeHeads),
+    /// (B·H, L, d) → (B, L, H·d).
+    TransposeOutput(TransposeHeads),
+    /// (B, L, W) → (B, L + 1, W).
+    AppendKey(AppendKey),
+}
+
+/// `output[b] = lhs[b] · rhs[b / group] + bias`, D2L's batched matrix multiplication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matmul {
+    /// (batch, M, K). With a right operand of two axes the leading axes of `lhs` are all rows.
+    pub lhs: ValueId,
+    /// (K, N) or (batch / group, K, N); (N, K) or (batch / group, N, K) when `transpose_rhs`.
+    pub rhs: ValueId,
+    /// (N,), added to every row.
+    pub bias: Option<ValueId>,
+    /// Whether `rhs` is read transposed, as y = x·Wᵀ does.
+    pub transpose_rhs: bool,
+    /// How many left matrices in a row share one right matrix: query heads per key/value head.
+    pub group: usize,
+    /// Whether an element of `lhs` marked hidden (see [`Softmax`]) takes no part, whatever it would be multiplied with.
+    pub skip_hidden: bool,
+}
+
+/// `output[bh][i] = softmax(scale · scores[bh][i] + bias[i])` over the keys that query `i` may see.
+///
+/// A hidden key's weight is the number −0: zero in any arithmetic, and marked by its sign, so that the product with the
+/// values can leave the hidden row out altogether (0 · NaN would be NaN). A row that sees no key is all hidden.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Softmax {
+    /// (B·H, Lq, columns), columns = Lk + `extra_keys`.
+    pub scores: ValueId,
+    /// (B,) or (B, Lq): keys from here on are hidden.
+    pub valid_lens: Option<ValueId>,
+    /// True = may attend; shapes of [`MaskStrides`].
+    pub attend_mask: Option<ValueId>,
+    /// Added to the scaled score; −∞ hides the key. Shapes of [`MaskStrides`].
+    pub bias: Option<ValueId>,
+    /// H, to find the batch entry and the head in the first axis of `scores`.
+    pub num_heads: usize,
+    /// What scores are multiplied with.
+    pub scale: f64,
+    /// Causal and window, as the keys that they let a query see.
+    pub band: KeyBand,
+    /// Keys after all real ones that every query sees, whatever masks and lengths say (`bias_k`): 0 or 1.
+    pub extra_keys: usize,
+}
+
+/// Which keys a query sees by position: query `i` sees key `j` when `i + start ≤ j < i + end`.
+///
+/// Causal and window both come down to these two numbers. They are cut to ±2³⁰, beyond any axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyBand {
+    /// Where the band starts, seen from the query's row.
+    pub start: i32,
+    /// Where the band ends.
+    pub end: i32,
+}
+
+impl KeyBand {
+    /// No axis is as long as this.
+    pub(crate) const FAR: i32 = 1 << 30;
+
+    /// Everything visible.
+    pub const ALL: Self = Self { start: -Self::FAR, end: Self::FAR };
+
+    /// Query `i` stands at `i + query_offset`; causal: `j ≤ position`; window: `|j − position| < window`.
+    #[must_use]
+    pub fn new(causal: bool, query_offset: i64, window: Option<u64>) -> Self {
+        // i128 holds the sum of any i64 and u64.
+        let position = i128::from(query_offset);
+        let reach = window.map(i128::from);
+        let start = reach.map_or(-i128::from(Self::FAR), |reach| position - reach + 1);
+        let window_end = reach.map_or(i128::from(Self::FAR), |reach| position + reach);
+        let end = if causal { window_end.min(position + 1) } else { window_end };
+        Self { start: Self::cut(start), end: Self::cut(end) }
+    }
+
+    /// Whether query row `row` sees key `key` by position.
+    #[must_use]
+    pub fn contains(self, row: usize, key: usize) -> bool {
+        let (row, key) = (row as i128, key as i128);
+        row + i128::from(self.start) <= key && key < row + i128::from(self.end)
+    }
+
+    fn cut(offset: i128) -> i32 {
+        let far = i128::from(Self::FAR);
+        i32::try_from(offset.clamp(-far, far)).expect("±2³⁰ should fit an i32")
+    }
+}
+
+/// Where a mask's element for (batch entry, head, query, key) lies: strides of 0 repeat it.
+///
+/// Accepted shapes: (Lq, Lk), (B, Lq, Lk), (1|B, 1|H, Lq, Lk).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskStrides {
+    /// Elements from one batch entry to the next.
+    pub batch: usize,
+    /// Elements from one head to the next.
+    pub head: usize,
+}
+
+/// How many heads lie side by side in the wide axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransposeHeads {
+    /// (B, L, H·d) for `transpose_qkv`, (B·H, L, d) for `transpose_output`.
+    pub input: ValueId,
+    /// H.
+    pub num_heads: usize,
+}
+
+/// Puts one learned key (or value) after all others of every batch entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendKey {
+    /// (B, L, W).
+    pub input: ValueId,
+    /// (1, 1, W).
+    pub key: ValueId,
+}
+
+impl Op {
+    /// The op's one name: of its shaders, kernels, reference and tests.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Matmul(_) => "matmul",
+            Self::Softmax(_) => "softmax",
+            Self::TransposeQkv(_) => "transpose_qkv",
+            Self::TransposeOutput(_) => "transpose_output",
+            Self::AppendKey(_) => "append_key",
+        }
+    }
+
+    /// What the op reads, in the order of its shaders' bindings; `None` where an optional operand is absent.
+    #[must_use]
+    pub fn operands(&self) -> Vec<Option<ValueId>> {
+        match self {
+            Self::Matmul(op) => vec![Some(op.lhs), Some(op.rhs), op.bias],
+            Self::Softmax(op) => vec![Some(op.scores), op.valid_lens, op.attend_mask, op.bias],
+            Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![Some(op.input)],
+            Self::AppendKey(op) => vec![Some(op.input), Some(op.key)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, word for word, in arithmetic that cannot overflow.
+    fn visible(causal: bool, offset: i64, window: Option<u64>, row: usize, key: usize) -> bool {
+        let position = row as i128 + i128::from(offset);
+        let key = key as i128;
+        (!causal || key <= position) && window.is_none_or(|window| (key - position).abs() < i128::from(window))
+    }
+
+    #[test]
+    fn a_band_says_what_causal_and_window_say_for_any_integer() {
+        let offsets = [i64::MIN, -(1 << 40), -5, -1, 0, 1, 3, 1 << 31, 1 << 40, i64::MAX];
+        let windows = [None, Some(1), Some(2), Some(5), Some(1 << 35), Some((1 << 40) - 2), Some(u64::MAX)];
+        for causal in [false, true] {
+            for offset in offsets {
+                for window in windows {
+                    let band = KeyBand::new(causal, offset, window);
+                    for row in 0..7 {
+                        for key in 0..9 {
+                            assert_eq!(
+                                band.contains(row, key),
+                                visible(causal, offset, window, row, key),
+                                "causal {causal}, offset {offset}, window {window:?}, row {row}, key {key}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

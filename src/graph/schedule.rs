@@ -1,0 +1,276 @@
+//! In which pieces a graph is worked off.
+//!
+//! A value may be larger than what a device lets a shader see at once. Such a value is worked on block by block; and
+//! where it only passes from one node to the next (scores, weights) it is never stored whole: the nodes of such a
+//! *chain* take turns over one block at a time, through a scratch buffer of a block's size. The schedule is found from
+//! shapes and limits alone, before anything is allocated.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::footprint::Block;
+use super::{DType, Graph, Node, Op, ValueId};
+use crate::error::Error;
+
+/// What one shader may see at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of one binding.
+    pub(crate) binding_bytes: u64,
+    /// A binding starts at a multiple of this many bytes, a power of two and at least 4.
+    pub(crate) alignment: u64,
+}
+
+impl Limits {
+    /// What the CPU reference works with: any offset, and scratch of the size that WebGPU guarantees to every device.
+    pub(crate) const HOST: Self = Self { binding_bytes: SCRATCH_BYTES, alignment: 4 };
+}
+
+/// A value that passes from node to node is not stored whole beyond this many bytes, whatever the device could hold:
+/// the binding that WebGPU guarantees. More would cost memory and cache and gain nothing.
+const SCRATCH_BYTES: u64 = 128 << 20;
+
+/// A truth value's bit is found by a 32-bit number.
+const MOST_BITS_BYTES: u64 = 1 << 29;
+
+/// More dispatches than any run should record.
+const MOST_STEPS: usize = 1 << 16;
+
+/// One node working on one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Index into [`Graph::nodes`].
+    pub(crate) node: usize,
+    pub(crate) block: Block,
+}
+
+/// The whole work in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    pub(crate) steps: Vec<Step>,
+    /// Values of which only one block exists at a time.
+    pub(crate) scratch: Vec<ValueId>,
+}
+
+impl Schedule {
+    /// Cuts a graph's nodes into blocks that fit `limits`; nodes that write nothing are left out.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] when even one row of one matrix does not fit.
+    pub(crate) fn new(graph: &Graph, limits: Limits) -> Result<Self, Error> {
+        let mut schedule = Self { steps: Vec::new(), scratch: Vec::new() };
+        let nodes = graph.nodes();
+        let mut first = 0;
+        while first < nodes.len() {
+            let mut last = first;
+            while last + 1 < nodes.len() && graph.passes_on(last, limits) {
+                schedule.scratch.push(nodes[last].output);
+                last += 1;
+            }
+            let chain = Chain { graph, nodes: first..last + 1, limits };
+            chain.split(Block::whole(graph.space(&nodes[first])), &mut schedule.steps)?;
+            first = last + 1;
+        }
+        Ok(schedule)
+    }
+}
+
+impl Schedule {
+    /// For each value: from the step that first touches it to the last one. `None` for a value no step touches.
+    pub(crate) fn lifetimes(&self, graph: &Graph) -> Vec<Option<RangeInclusive<usize>>> {
+        let mut lifetimes: Vec<Option<RangeInclusive<usize>>> = vec![None; graph.values().count()];
+        for (index, step) in self.steps.iter().enumerate() {
+            let node = &graph.nodes()[step.node];
+            for id in node.op.operands().into_iter().flatten().chain([node.output]) {
+                let first = lifetimes[id.0].as_ref().map_or(index, |life| *life.start());
+                lifetimes[id.0] = Some(first..=index);
+            }
+        }
+        lifetimes
+    }
+}
+
+impl Graph {
+    /// Whether node `index` writes a value too large to store whole that only the next node reads, row by row.
+    fn passes_on(&self, index: usize, limits: Limits) -> bool {
+        let node = &self.nodes()[index];
+        let next = &self.nodes()[index + 1];
+        let row_by_row = match &next.op {
+            Op::Softmax(op) => op.scores == node.output,
+            Op::Matmul(op) => op.lhs == node.output,
+            _ => false,
+        };
+        let readers = self.nodes().iter().flat_map(|node| node.op.operands()).filter(|&id| id == Some(node.output));
+        let [batches, rows, _] = self.space(node);
+        self.value(node.output).bytes() > limits.binding_bytes.min(SCRATCH_BYTES)
+            && row_by_row
+            && readers.count() == 1
+            && !self.outputs().contains(&node.output)
+            && self.space(next)[..2] == [batches, rows]
+    }
+
+    /// The range of `operand` (an index, or `None` for the output) that a node touches, if it touches any.
+    pub(crate) fn footprint(
+        &self,
+        node: &Node,
+        operand: Option<usize>,
+        block: &Block,
+    ) -> Option<(ValueId, Range<usize>)> {
+        let (id, range) = match operand {
+            Some(index) => (node.op.operands()[index]?, self.operand_footprint(node, index, block)),
+            None => (node.output, self.output_footprint(node, block)),
+        };
+        (!range.is_empty()).then_some((id, range))
+    }
+}
+
+/// Nodes that take turns over blocks; often a single one.
+struct Chain<'a> {
+    graph: &'a Graph,
+    nodes: Range<usize>,
+    limits: Limits,
+}
+
+/// The binding that needs most beyond its limit.
+struct Excess {
+    value: ValueId,
+    need: u64,
+    have: u64,
+}
+
+impl Chain<'_> {
+    /// Pushes the steps of `block`, halved until every binding fits.
+    fn split(&self, block: Block, steps: &mut Vec<Step>) -> Result<(), Error> {
+        if block.is_empty() && self.nodes.len() == 1 {
+            return Ok(());
+        }
+        let Some(excess) = self.excess(&block) else {
+            for node in self.nodes.clone() {
+                let block = self.on_node(node, &block);
+                if !block.is_empty() {
+                    steps.push(Step { node, block });
+                }
+            }
+            return if steps.len() <= MOST_STEPS { Ok(()) } else { Err(self.too_many_steps()) };
+        };
+        let halves = Axis::ALL
+            .into_iter()
+            .filter(|&axis| axis != Axis::Cols || self.splits_cols())
+            .filter_map(|axis| axis.halve(&block))
+            .min_by_key(|[half, _]| self.excess(half).map_or(0, |excess| excess.need));
+        let Some([left, right]) = halves else {
+            return Err(self.too_large(&excess));
+        };
+        self.split(left, steps)?;
+        self.split(right, steps)
+    }
+
+    /// Only a product's columns are independent of each other and not worth keeping together.
+    fn splits_cols(&self) -> bool {
+        self.nodes.len() == 1 && matches!(self.graph.nodes()[self.nodes.start].op, Op::Matmul(_))
+    }
+
+    /// Nodes of a chain share batches and rows; each has its own columns.
+    fn on_node(&self, node: usize, block: &Block) -> Block {
+        if self.nodes.len() == 1 {
+            return block.clone();
+        }
+        let [_, _, cols] = self.graph.space(&self.graph.nodes()[node]);
+        Block { cols: 0..cols, ..block.clone() }
+    }
+
+    fn excess(&self, block: &Block) -> Option<Excess> {
+        self.nodes
+            .clone()
+            .flat_map(|node| {
+                let block = self.on_node(node, block);
+                let node = &self.graph.nodes()[node];
+                let operands = (0..node.op.operands().len()).map(Some).chain([None]);
+                operands
+                    .filter(|_| !block.is_empty())
+                    .filter_map(|operand| self.graph.footprint(node, operand, &block))
+                    .collect::<Vec<_>>()
+            })
+            .filter_map(|(value, range)| {
+                let dtype = self.graph.value(value).dtype;
+                let have = match dtype {
+                    DType::Bool => self.limits.binding_bytes.min(MOST_BITS_BYTES),
+                    DType::F32 | DType::U32 => self.limits.binding_bytes,
+                };
+                let need = window_bytes(dtype, &range, self.limits.alignment);
+                (need > have).then_some(Excess { value, need, have })
+            })
+            .max_by_key(|excess| excess.need)
+    }
+
+    fn too_large(&self, excess: &Excess) -> Error {
+        let value = self.graph.value(excess.value);
+        Error::LimitExceeded {
+            what: format!("one row of {} {}", value.name, value.shape),
+            need: excess.need,
+            have: excess.have,
+            unit: "bytes",
+            limit: "the device's max_storage_buffer_binding_size".into(),
+            hint: "use --device cpu, or a narrower layer".into(),
+        }
+    }
+
+    fn too_many_steps(&self) -> Error {
+        let value = self.graph.value(self.graph.nodes()[self.nodes.start].output);
+        Error::LimitExceeded {
+            what: format!("{} {}", value.name, value.shape),
+            need: value.bytes() / self.limits.binding_bytes.max(1),
+            have: MOST_STEPS as u64,
+            unit: "dispatches",
+            limit: "the most that one run records".into(),
+            hint: "cut the sequences into pieces".into(),
+        }
+    }
+}
+
+/// The bytes of a binding that holds `range`, from the last aligned byte before it.
+pub(crate) fn window_bytes(dtype: DType, range: &Range<usize>, alignment: u64) -> u64 {
+    dtype.bytes(range.end) - window_start(dtype, range.start, alignment)
+}
+
+/// The last aligned byte at or before an element.
+pub(crate) fn window_start(dtype: DType, element: usize, alignment: u64) -> u64 {
+    let byte = match dtype {
+        DType::F32 | DType::U32 => element as u64 * 4,
+        DType::Bool => element as u64 / 8,
+    };
+    byte / alignment * alignment
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Batches,
+    Rows,
+    Cols,
+}
+
+impl Axis {
+    const ALL: [Self; 3] = [Self::Batches, Self::Rows, Self::Cols];
+
+    /// Two halves of a block along this axis, unless it is 1 long there.
+    fn halve(self, block: &Block) -> Option<[Block; 2]> {
+        let range = match self {
+            Self::Batches => &block.batches,
+            Self::Rows => &block.rows,
+            Self::Cols => &block.cols,
+        };
+        if range.len() < 2 {
+            return None;
+        }
+        let middle = range.start + range.len().div_ceil(2);
+        let with = |range: Range<usize>| {
+            let mut half = block.clone();
+            match self {
+                Self::Batches => half.batches = range,
+                Self::Rows => half.rows = range,
+                Self::Cols => half.cols = range,
+            }
+            half
+        };
+        Some([with(range.start..middle), with(middle..range.end)])
+    }
+}

@@ -1,0 +1,118 @@
+//! The kernels: one Rust file for each op's family of WGSL files.
+//!
+//! # How to add a kernel
+//! 1. Write `shaders/<op>_<variant>.wgsl`: the header says formula, shapes, who computes what, when it is chosen.
+//!    Parameters at binding 0, inputs read-only from 1 on in the order of [`Op::operands`], the output last.
+//! 2. Add it to the list `KERNELS` in `kernels/<op>.rs`, say in that file's `choose` when it is taken, and in `launch`
+//!    how many workgroups it wants.
+//! 3. Run `cargo xtask test`: every kernel in a list is validated, its `Params` compared with the Rust struct, and
+//!    computed against the reference on awkward shapes, whether a device would choose it or not.
+//!
+//! A new op also needs a variant of [`Op`] with its shape rule in the builder, its footprint, and a function of its
+//! name in [`reference`](crate::reference).
+
+mod append_key;
+mod matmul;
+mod params;
+mod softmax;
+mod transpose;
+
+use crate::gpu::DeviceProfile;
+use crate::graph::footprint::Block;
+use crate::graph::{Graph, Node, Op};
+
+/// One WGSL file.
+#[derive(Debug)]
+pub struct Kernel {
+    /// The file's name without `.wgsl`.
+    pub name: &'static str,
+    /// The op it computes.
+    pub op: &'static str,
+    /// Its text.
+    pub wgsl: &'static str,
+    /// Read-only storage bindings.
+    pub num_reads: u32,
+    /// Names, byte offsets and the size of its parameters, as the Rust side writes them.
+    pub params: (&'static [(&'static str, usize)], usize),
+    /// Pipeline-overridable constants, all truth values.
+    pub overrides: &'static [&'static str],
+}
+
+/// All kernels of all families.
+pub fn all() -> impl Iterator<Item = &'static Kernel> {
+    [&append_key::KERNELS[..], &matmul::KERNELS, &softmax::KERNELS, &transpose::KERNELS].into_iter().flatten()
+}
+
+/// What a family is asked: how is this block of this node to be computed there?
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) node: &'a Node,
+    pub(crate) block: &'a Block,
+    pub(crate) profile: &'a DeviceProfile,
+    /// Names of kernels to take wherever they apply, for tests.
+    pub(crate) preferred: &'a [&'static str],
+    /// For each operand and then the output: what brings an element's place into the bound window, modulo 2³².
+    pub(crate) bases: &'a [u32],
+}
+
+/// A family's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Launch {
+    pub(crate) kernel: &'static str,
+    /// Values of the kernel's overrides.
+    pub(crate) constants: Vec<(&'static str, bool)>,
+    pub(crate) params: Vec<u8>,
+    pub(crate) workgroups: [u32; 2],
+}
+
+/// The kernel of this name.
+pub(crate) fn named(name: &str) -> &'static Kernel {
+    all().find(|kernel| kernel.name == name).expect("a launch should name a kernel of the list")
+}
+
+/// Chooses a kernel and its parameters: a pure function of op, shapes and device profile.
+pub(crate) fn launch(request: &Request<'_>) -> Launch {
+    match &request.node.op {
+        Op::Matmul(op) => matmul::launch(op, request),
+        Op::Softmax(op) => softmax::launch(op, request),
+        Op::TransposeQkv(op) => transpose::launch(op, "transpose_qkv", request),
+        Op::TransposeOutput(op) => transpose::launch(op, "transpose_output", request),
+        Op::AppendKey(_) => append_key::launch(request),
+    }
+}
+
+/// Folds a count of workgroups into two dimensions, with few to spare.
+///
+/// A count that even two dimensions cannot hold gets a grid beyond the limit, which the device refuses.
+fn fold(workgroups: u64, profile: &DeviceProfile) -> [u32; 2] {
+    let down = workgroups.div_ceil(u64::from(profile.max_workgroups)).max(1);
+    let across = workgroups.div_ceil(down);
+    [across, down].map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// A size as shaders know it; the builder keeps every axis below 2³⁰.
+fn size(value: usize) -> u32 {
+    u32::try_from(value).expect("an axis should fit in 32 bits")
+}
+
+/// A stride or place modulo 2³².
+fn wrapped(value: usize) -> u32 {
+    (value as u64 & u64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding_covers_every_count_and_spares_few() {
+        let profile = DeviceProfile::portable();
+        for count in [1, 2, 65_535, 65_536, 70_000, 131_071, 1 << 30] {
+            let [across, down] = fold(count, &profile);
+            let grid = u64::from(across) * u64::from(down);
+            assert!(grid >= count && grid - count < u64::from(down), "{count} folded to {across}×{down}");
+            assert!(across <= 65_535 && down <= 65_535);
+        }
+    }
+}

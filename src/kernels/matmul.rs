@@ -1,0 +1,122 @@
+//! `matmul` on the GPU.
+
+use super::params::params;
+use super::{Kernel, Launch, Request, fold, size, wrapped};
+use crate::gpu::AdapterKind;
+use crate::graph::Matmul;
+
+params! {
+    struct Params {
+        batch_start: u32,
+        row_start: u32,
+        col_start: u32,
+        group: u32,
+        batches: u32,
+        rows: u32,
+        cols: u32,
+        inner: u32,
+        all_rows: u32,
+        all_cols: u32,
+        lhs_base: u32,
+        rhs_base: u32,
+        bias_base: u32,
+        out_base: u32,
+        has_bias: u32,
+        lanes_across: u32,
+        grid_width: u32,
+    }
+}
+
+pub(super) static KERNELS: [Kernel; 3] = [
+    kernel("matmul_tiled", include_str!("../../shaders/matmul_tiled.wgsl")),
+    kernel("matmul_register", include_str!("../../shaders/matmul_register.wgsl")),
+    kernel("matmul_register_vec4", include_str!("../../shaders/matmul_register_vec4.wgsl")),
+];
+
+const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
+    let overrides = &["TRANSPOSE_RHS", "SKIP_HIDDEN"];
+    Kernel { name, op: "matmul", wgsl, num_reads: 3, params: Params::LAYOUT, overrides }
+}
+
+/// Sides of the square tile of `matmul_tiled`.
+const TILE: usize = 64;
+/// Rows of one invocation of the register kernels.
+const ROWS: usize = 8;
+/// Columns of one invocation of the register kernels.
+const COLS: usize = 4;
+/// Invocations to a workgroup of the register kernels.
+const WORKGROUP: usize = 32;
+
+/// What the choice depends on beside the device.
+struct Sizes {
+    /// K.
+    inner: usize,
+    /// N.
+    all_cols: usize,
+    /// Starts of the windows and of the block's columns.
+    starts: [u32; 3],
+}
+
+impl Sizes {
+    /// Whether every row that is read along memory starts at a multiple of four words.
+    fn in_fours(&self, op: &Matmul) -> bool {
+        let rhs_row = if op.transpose_rhs { self.inner } else { self.all_cols };
+        self.inner % 4 == 0 && rhs_row % 4 == 0 && self.starts.iter().all(|start| start % 4 == 0)
+    }
+}
+
+fn choose(op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> &'static str {
+    let applies = |name: &str| name != "matmul_register_vec4" || sizes.in_fours(op);
+    let own = request.preferred.iter().find(|&&name| applies(name) && KERNELS.iter().any(|kernel| kernel.name == name));
+    match (own, request.profile.kind) {
+        (Some(preferred), _) => preferred,
+        (None, AdapterKind::Cpu) if applies("matmul_register_vec4") => "matmul_register_vec4",
+        (None, AdapterKind::Cpu) => "matmul_register",
+        _ => "matmul_tiled",
+    }
+}
+
+pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
+    let Request { graph, node, block, .. } = request;
+    let [_, all_rows, all_cols] = graph.space(node);
+    let inner = graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0);
+    let &[lhs_base, rhs_base, bias_base, out_base] = request.bases else {
+        unreachable!("a product should have three operands and an output");
+    };
+    let starts = [lhs_base, rhs_base, size(block.cols.start)];
+    let kernel = choose(op, &Sizes { inner, all_cols, starts }, request);
+    let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(|range| range.len());
+    // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
+    let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
+    let tile = match kernel {
+        "matmul_tiled" => [TILE, TILE],
+        _ => [WORKGROUP / lanes_across * ROWS, lanes_across * COLS],
+    };
+    let tiles = rows.div_ceil(tile[0]) as u64 * cols.div_ceil(tile[1]) as u64;
+    let workgroups = fold(tiles * batches as u64, request.profile);
+    let params = Params {
+        batch_start: size(block.batches.start),
+        row_start: wrapped(block.rows.start),
+        col_start: size(block.cols.start),
+        group: size(op.group),
+        batches: size(batches),
+        rows: size(rows),
+        cols: size(cols),
+        inner: size(inner),
+        all_rows: wrapped(all_rows),
+        all_cols: size(all_cols),
+        lhs_base,
+        rhs_base,
+        bias_base,
+        out_base,
+        has_bias: op.bias.is_some().into(),
+        lanes_across: size(lanes_across),
+        grid_width: workgroups[0],
+    };
+    Launch {
+        kernel,
+        constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
+}

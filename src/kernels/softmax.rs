@@ -1,0 +1,107 @@
+//! `softmax` on the GPU.
+
+use super::params::params;
+use super::{Kernel, Launch, Request, fold, size, wrapped};
+use crate::gpu::AdapterKind;
+use crate::graph::{MaskStrides, Softmax, ValueId};
+
+params! {
+    struct Params {
+        batch_start: u32,
+        row_start: u32,
+        batches: u32,
+        rows: u32,
+        all_rows: u32,
+        columns: u32,
+        num_keys: u32,
+        num_heads: u32,
+        scale: f32,
+        band_start: i32,
+        band_end: i32,
+        has_valid_lens: u32,
+        has_attend_mask: u32,
+        has_bias: u32,
+        valid_lens_entry_stride: u32,
+        valid_lens_row_stride: u32,
+        mask_entry_stride: u32,
+        mask_head_stride: u32,
+        bias_entry_stride: u32,
+        bias_head_stride: u32,
+        scores_base: u32,
+        valid_lens_base: u32,
+        mask_base: u32,
+        bias_base: u32,
+        out_base: u32,
+        grid_width: u32,
+    }
+}
+
+pub(super) static KERNELS: [Kernel; 2] = [
+    kernel("softmax_row", include_str!("../../shaders/softmax_row.wgsl")),
+    kernel("softmax_workgroup", include_str!("../../shaders/softmax_workgroup.wgsl")),
+];
+
+const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
+    Kernel { name, op: "softmax", wgsl, num_reads: 4, params: Params::LAYOUT, overrides: &[] }
+}
+
+/// Rows to a workgroup of `softmax_row`; `softmax_workgroup` takes one.
+const ROWS: usize = 64;
+
+fn choose(request: &Request<'_>) -> &'static str {
+    let own = request.preferred.iter().find(|&&name| KERNELS.iter().any(|kernel| kernel.name == name));
+    match (own, request.profile.kind) {
+        (Some(preferred), _) => preferred,
+        (None, AdapterKind::Cpu) => "softmax_row",
+        _ => "softmax_workgroup",
+    }
+}
+
+pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
+    let Request { graph, node, block, .. } = request;
+    let [_, all_rows, columns] = graph.space(node);
+    let &[scores_base, valid_lens_base, mask_base, bias_base, out_base] = request.bases else {
+        unreachable!("a softmax should have four operands and an output");
+    };
+    let kernel = choose(request);
+    let [batches, rows] = [block.batches.len(), block.rows.len()];
+    let all = batches * rows;
+    let workgroups = fold(if kernel == "softmax_row" { all.div_ceil(ROWS) } else { all } as u64, request.profile);
+    let strides = |mask: Option<ValueId>| {
+        let none = MaskStrides { batch: 0, head: 0 };
+        let strides = mask.map_or(none, |mask| graph.mask_strides(op, mask));
+        [wrapped(strides.batch), wrapped(strides.head)]
+    };
+    let [mask_entry_stride, mask_head_stride] = strides(op.attend_mask);
+    let [bias_entry_stride, bias_head_stride] = strides(op.bias);
+    let per_query = op.valid_lens.is_some_and(|lens| graph.value(lens).shape.rank() == 2);
+    let params = Params {
+        batch_start: size(block.batches.start),
+        row_start: size(block.rows.start),
+        batches: size(batches),
+        rows: size(rows),
+        all_rows: size(all_rows),
+        columns: size(columns),
+        num_keys: size(columns - op.extra_keys),
+        num_heads: size(op.num_heads),
+        scale: op.scale as f32,
+        band_start: op.band.start,
+        band_end: op.band.end,
+        has_valid_lens: op.valid_lens.is_some().into(),
+        has_attend_mask: op.attend_mask.is_some().into(),
+        has_bias: op.bias.is_some().into(),
+        valid_lens_entry_stride: if per_query { size(all_rows) } else { 1 },
+        valid_lens_row_stride: per_query.into(),
+        mask_entry_stride,
+        mask_head_stride,
+        bias_entry_stride,
+        bias_head_stride,
+        scores_base,
+        valid_lens_base,
+        mask_base,
+        bias_base,
+        out_base,
+        grid_width: workgroups[0],
+    };
+    Launch { kernel, constants: Vec::new(), params: bytemuck::bytes_of(&params).to_vec(), workgroups }
+}

@@ -1,0 +1,207 @@
+//! Compiling a graph for a device profile: which kernel works on which block, bound to which bytes. No device in sight.
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::error::Error;
+use crate::gpu::DeviceProfile;
+use crate::graph::footprint::Block;
+use crate::graph::schedule::{Limits, Schedule, Step, window_bytes, window_start};
+use crate::graph::{DType, Graph, Source, ValueId};
+use crate::kernels::{self, Launch, Request};
+
+/// Where a value's bytes are while it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// A buffer of its own: inputs, parameters, outputs.
+    Own(ValueId),
+    /// One of the shared buffers of intermediate values.
+    Shared(usize),
+}
+
+/// Bytes of a buffer that a shader sees. `None` as home stands for an absent operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub(crate) home: Option<Home>,
+    pub(crate) bytes: Range<u64>,
+}
+
+/// One dispatch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Dispatch {
+    pub(crate) node: usize,
+    pub(crate) block: Block,
+    pub(crate) launch: Launch,
+    /// For each operand and then the output.
+    pub(crate) bindings: Vec<Binding>,
+}
+
+/// A graph compiled for a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Program {
+    pub(crate) dispatches: Vec<Dispatch>,
+    /// Sizes in bytes of the shared buffers.
+    pub(crate) shared: Vec<u64>,
+    /// Sizes in bytes of the buffers of inputs, parameters and outputs.
+    pub(crate) own: Vec<(ValueId, u64)>,
+}
+
+impl Program {
+    /// Compiles `graph`; `preferred` names kernels to take wherever they apply.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] with the numbers, where a value or a row of it is too large for the device.
+    pub(crate) fn new(graph: &Graph, profile: &DeviceProfile, preferred: &[&'static str]) -> Result<Self, Error> {
+        let limits = Limits { binding_bytes: profile.max_binding_bytes, alignment: profile.offset_alignment.max(4) };
+        let schedule = Schedule::new(graph, limits)?;
+        let own = own_buffers(graph);
+        let (homes, shared) = share_buffers(graph, &schedule);
+        let sizes = own.iter().map(|&(id, bytes)| (Home::Own(id), bytes));
+        let sizes = sizes.chain(shared.iter().enumerate().map(|(index, &bytes)| (Home::Shared(index), bytes)));
+        for (home, bytes) in sizes {
+            check_buffer(graph, home, bytes, profile)?;
+        }
+        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, homes };
+        let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect();
+        Ok(Self { dispatches, shared, own })
+    }
+
+    /// Bytes of all buffers, alive at once: parameters, inputs, outputs and intermediates.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let own = self.own.iter().map(|(_, bytes)| bytes);
+        own.chain(&self.shared).sum()
+    }
+}
+
+/// The smallest buffer; a binding of nothing is an error in WebGPU.
+pub(crate) const SMALLEST_BUFFER: u64 = 16;
+
+/// A buffer's size: whole groups of four words, so that kernels that read four at a time stay inside.
+fn buffer_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(16).max(1) * 16
+}
+
+fn own_buffers(graph: &Graph) -> Vec<(ValueId, u64)> {
+    graph
+        .values()
+        .filter(|(id, value)| !matches!(value.source, Source::Node(_)) || graph.outputs().contains(id))
+        .map(|(id, value)| (id, buffer_bytes(value.bytes())))
+        .collect()
+}
+
+/// Gives each intermediate value a shared buffer that nobody else uses during its life.
+fn share_buffers(graph: &Graph, schedule: &Schedule) -> (Vec<Option<Home>>, Vec<u64>) {
+    let lifetimes = schedule.lifetimes(graph);
+    let mut homes: Vec<Option<Home>> = own_buffers_of(graph);
+    let mut shared: Vec<(u64, RangeInclusive<usize>)> = Vec::new();
+    let mut newcomers: Vec<(ValueId, RangeInclusive<usize>)> = graph
+        .values()
+        .filter(|(id, _)| homes[id.0].is_none())
+        .filter_map(|(id, _)| Some((id, lifetimes[id.0].clone()?)))
+        .collect();
+    newcomers.sort_by_key(|(_, life)| *life.start());
+    for (id, life) in newcomers {
+        let bytes = buffer_bytes(stored_bytes(graph, schedule, id));
+        let fits = shared
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, (_, used))| used.end() < life.start())
+            .min_by_key(|(_, (size, _))| size.abs_diff(bytes));
+        let index = if let Some((index, (size, used))) = fits {
+            *size = bytes.max(*size);
+            *used = life;
+            index
+        } else {
+            shared.push((bytes, life));
+            shared.len() - 1
+        };
+        homes[id.0] = Some(Home::Shared(index));
+    }
+    (homes, shared.into_iter().map(|(bytes, _)| bytes).collect())
+}
+
+fn own_buffers_of(graph: &Graph) -> Vec<Option<Home>> {
+    let mut homes = vec![None; graph.values().count()];
+    for (id, _) in own_buffers(graph) {
+        homes[id.0] = Some(Home::Own(id));
+    }
+    homes
+}
+
+/// Bytes that are stored of a value at a time: all, or the largest block.
+fn stored_bytes(graph: &Graph, schedule: &Schedule, id: ValueId) -> u64 {
+    let value = graph.value(id);
+    if !schedule.scratch.contains(&id) {
+        return value.bytes();
+    }
+    schedule
+        .steps
+        .iter()
+        .filter(|step| graph.nodes()[step.node].output == id)
+        .map(|step| value.dtype.bytes(graph.output_footprint(&graph.nodes()[step.node], &step.block).len()))
+        .max()
+        .unwrap_or(0)
+}
+
+fn check_buffer(graph: &Graph, home: Home, bytes: u64, profile: &DeviceProfile) -> Result<(), Error> {
+    if bytes <= profile.max_buffer_bytes {
+        return Ok(());
+    }
+    let what = match home {
+        Home::Own(id) => format!("{} {}", graph.value(id).name, graph.value(id).shape),
+        Home::Shared(_) => "a buffer of intermediate values".into(),
+    };
+    Err(Error::LimitExceeded {
+        what,
+        need: bytes,
+        have: profile.max_buffer_bytes,
+        unit: "bytes",
+        limit: format!("the largest buffer of \"{}\"", profile.name),
+        hint: "do not ask for the attention weights, cut the batch into pieces, or use --device cpu".into(),
+    })
+}
+
+struct Compiler<'a> {
+    graph: &'a Graph,
+    profile: &'a DeviceProfile,
+    preferred: &'a [&'static str],
+    limits: Limits,
+    schedule: &'a Schedule,
+    homes: Vec<Option<Home>>,
+}
+
+impl Compiler<'_> {
+    fn dispatch(&self, step: &Step) -> Dispatch {
+        let node = &self.graph.nodes()[step.node];
+        let operands = (0..node.op.operands().len()).map(Some).chain([None]);
+        let (bindings, bases): (Vec<_>, Vec<_>) =
+            operands.map(|operand| self.binding(self.graph.footprint(node, operand, &step.block))).unzip();
+        let launch = kernels::launch(&Request {
+            graph: self.graph,
+            node,
+            block: &step.block,
+            profile: self.profile,
+            preferred: self.preferred,
+            bases: &bases,
+        });
+        Dispatch { node: step.node, block: step.block.clone(), launch, bindings }
+    }
+
+    /// The bytes to bind for a footprint, and what brings an element's place into them, modulo 2³².
+    fn binding(&self, footprint: Option<(ValueId, Range<usize>)>) -> (Binding, u32) {
+        let Some((id, range)) = footprint else {
+            return (Binding { home: None, bytes: 0..SMALLEST_BUFFER }, 0);
+        };
+        // Of a value that is never stored whole, the buffer holds this block from its first byte on.
+        let stored_from = if self.schedule.scratch.contains(&id) { range.start } else { 0 };
+        let range = range.start - stored_from..range.end - stored_from;
+        let dtype = self.graph.value(id).dtype;
+        let start = window_start(dtype, range.start, self.limits.alignment);
+        let end = start + window_bytes(dtype, &range, self.limits.alignment);
+        let skipped = match dtype {
+            DType::F32 | DType::U32 => start / 4,
+            DType::Bool => start * 8,
+        };
+        let base = (stored_from as u64).wrapping_add(skipped).wrapping_neg() & u64::from(u32::MAX);
+        (Binding { home: self.homes[id.0], bytes: start..end }, base as u32)
+    }
+}

@@ -1,0 +1,108 @@
+//! What a plan would do, told without doing it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::program::{Dispatch, Program};
+use crate::error::Error;
+use crate::gpu::DeviceProfile;
+use crate::graph::Graph;
+
+/// A compiled graph as a table: what `multihead plan` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanSummary {
+    /// The device it was compiled for.
+    pub profile: DeviceProfile,
+    /// Floating-point operations of the matrix products; see [`Graph::flops`].
+    pub flops: u64,
+    /// Bytes that all nodes read and write; see [`Graph::bytes`].
+    pub bytes: u64,
+    /// Bytes of all buffers alive at once.
+    pub peak_bytes: u64,
+    /// Elements of all parameters.
+    pub parameters: u64,
+    /// One for each dispatch.
+    pub steps: Vec<PlanStep>,
+}
+
+/// One dispatch.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanStep {
+    /// The op's name.
+    pub op: String,
+    /// The kernel's name.
+    pub variant: String,
+    /// Names of the values it reads.
+    pub inputs: Vec<String>,
+    /// Name of the value it writes.
+    pub output: String,
+    /// (batch, rows, columns) of what it works on, a block of the output where the output is worked on in blocks.
+    pub shape: [usize; 3],
+    /// The grid.
+    pub workgroups: [u32; 3],
+}
+
+impl PlanSummary {
+    /// Compiles a graph for a profile and tells what came out.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] where the graph does not fit the device.
+    pub fn new(graph: &Graph, profile: &DeviceProfile) -> Result<Self, Error> {
+        let program = Program::new(graph, profile, &[])?;
+        Ok(Self {
+            profile: profile.clone(),
+            flops: graph.flops(),
+            bytes: graph.bytes(),
+            peak_bytes: program.peak_bytes(),
+            parameters: graph.parameters(),
+            steps: program.dispatches.iter().map(|dispatch| step(graph, dispatch)).collect(),
+        })
+    }
+}
+
+fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
+    let node = &graph.nodes()[dispatch.node];
+    let name = |id| graph.value(id).name.clone();
+    let [across, down] = dispatch.launch.workgroups;
+    let block = &dispatch.block;
+    PlanStep {
+        op: node.op.name().into(),
+        variant: dispatch.launch.kernel.into(),
+        inputs: node.op.operands().into_iter().flatten().map(name).collect(),
+        output: name(node.output),
+        shape: [block.batches.len(), block.rows.len(), block.cols.len()],
+        workgroups: [across, down, 1],
+    }
+}
+
+impl fmt::Display for PlanSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { profile, flops, bytes, peak_bytes, parameters, steps } = self;
+        writeln!(f, "device      {} ({})", profile.name, profile.backend)?;
+        writeln!(f, "parameters  {parameters}")?;
+        writeln!(f, "flops       {flops} in matrix products")?;
+        writeln!(f, "bytes       {bytes} read and written, {peak_bytes} in buffers")?;
+        writeln!(f, "dispatches  {}", steps.len())?;
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{:<4} {:<17} {:<21} {:<12} {:<22} workgroups",
+            "", "op", "kernel", "output", "(batch, rows, columns)"
+        )?;
+        for (index, step) in steps.iter().enumerate() {
+            let [batch, rows, columns] = step.shape;
+            let [across, down, _] = step.workgroups;
+            writeln!(
+                f,
+                "{:<4} {:<17} {:<21} {:<12} {:<22} {across}×{down}",
+                index + 1,
+                step.op,
+                step.variant,
+                step.output,
+                format!("({batch}, {rows}, {columns})"),
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Host tensors as a device stores them.
+
+use crate::graph::HostValue;
+
+/// Words to a piece, where a buffer is filled piece by piece.
+const PIECE: usize = 1 << 16;
+
+/// Hands a tensor's bytes to the queue.
+pub(super) fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, value: HostValue<'_>) {
+    match value {
+        HostValue::F32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
+        HostValue::U32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
+        HostValue::Bool(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(&packed(tensor.data()))),
+    }
+}
+
+/// Fills a buffer with one word.
+pub(super) fn fill(queue: &wgpu::Queue, buffer: &wgpu::Buffer, word: u32) {
+    let words = vec![word; PIECE];
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    let mut offset = 0;
+    while offset < buffer.size() {
+        let piece = (buffer.size() - offset).min(bytes.len() as u64);
+        let end = usize::try_from(piece).expect("a piece should fit in memory");
+        queue.write_buffer(buffer, offset, &bytes[..end]);
+        offset += piece;
+    }
+}
+
+/// Truth values 32 to a word, lowest bit first.
+fn packed(values: &[bool]) -> Vec<u32> {
+    values
+        .chunks(32)
+        .map(|chunk| chunk.iter().enumerate().fold(0, |word, (bit, &value)| word | u32::from(value) << bit))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn truth_values_are_packed_lowest_bit_first() {
+        let mut values = [false; 33];
+        values[0] = true;
+        values[5] = true;
+        values[32] = true;
+        assert_eq!(super::packed(&values), [0b10_0001, 1]);
+    }
+}

@@ -1,0 +1,171 @@
+//! Working a graph off on the CPU.
+
+use std::collections::BTreeMap;
+
+use super::append_key::append_key;
+use super::matmul::{self, matmul};
+use super::softmax::{self, softmax};
+use super::transpose::{Heads, transpose_output, transpose_qkv};
+use super::view::{Real, View};
+use crate::error::Error;
+use crate::graph::schedule::{Limits, Schedule, Step};
+use crate::graph::{Graph, HostValue, Inputs, Op, Source, TransposeHeads, ValueId};
+use crate::shape::HostTensor;
+
+/// Computes a graph's outputs, by name, in the arithmetic of `T`.
+///
+/// # Errors
+/// Those of missing or misshapen tensors; [`Error::LimitExceeded`] when memory runs out.
+///
+/// # Example
+/// ```
+/// use multihead::{DType, GraphBuilder, HostTensor, Inputs, reference};
+/// let mut builder = GraphBuilder::new();
+/// let x = builder.input("x", [1, 2], DType::F32)?;
+/// let w = builder.parameter("W", [1, 2])?;
+/// let y = builder.linear("y", x, w, None)?;
+/// let graph = builder.finish(&[y]);
+/// let (x, w) = (HostTensor::new([1, 2], vec![1.0, 2.0])?, HostTensor::new([1, 2], vec![3.0, 4.0])?);
+/// let outputs = reference::interpret::<f64>(&graph, &Inputs::new().with("W", &w), &Inputs::new().with("x", &x))?;
+/// assert_eq!(outputs["y"].data(), [11.0]);
+/// # Ok::<(), multihead::Error>(())
+/// ```
+pub fn interpret<T: Real>(
+    graph: &Graph,
+    parameters: &Inputs<'_>,
+    inputs: &Inputs<'_>,
+) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
+    let mut given = parameters.of(graph, Source::Parameter)?;
+    given.extend(inputs.of(graph, Source::Input)?);
+    let mut memory = Memory { graph, stored: graph.values().map(|_| Stored::Absent).collect() };
+    for (id, _, value) in given {
+        memory.stored[id.0] = match value {
+            HostValue::F32(tensor) => Stored::Real { data: tensor.data().iter().map(|&x| T::of(x)).collect(), base: 0 },
+            HostValue::U32(tensor) => Stored::Integers(tensor.data()),
+            HostValue::Bool(tensor) => Stored::Bools(tensor.data()),
+        };
+    }
+    let schedule = Schedule::new(graph, Limits::HOST)?;
+    let lifetimes = schedule.lifetimes(graph);
+    for (index, step) in schedule.steps.iter().enumerate() {
+        memory.run(step, schedule.scratch.contains(&graph.nodes()[step.node].output))?;
+        for (value, life) in lifetimes.iter().enumerate() {
+            let ends = life.as_ref().is_some_and(|life| *life.end() == index);
+            if ends && !graph.outputs().contains(&ValueId(value)) {
+                memory.stored[value] = Stored::Absent;
+            }
+        }
+    }
+    graph.outputs().iter().map(|&id| memory.take_output(id)).collect()
+}
+
+/// A value while it lives.
+enum Stored<'a, T> {
+    Absent,
+    Real { data: Vec<T>, base: usize },
+    Integers(&'a [u32]),
+    Bools(&'a [bool]),
+}
+
+struct Memory<'a, T> {
+    graph: &'a Graph,
+    stored: Vec<Stored<'a, T>>,
+}
+
+impl<T: Real> Memory<'_, T> {
+    fn run(&mut self, step: &Step, scratch: bool) -> Result<(), Error> {
+        let node = &self.graph.nodes()[step.node];
+        let (mut data, base) = self.output_storage(step, scratch)?;
+        let write = |index: usize, row: &[T]| data[index - base..index - base + row.len()].copy_from_slice(row);
+        let block = &step.block;
+        let [_, rows, cols] = self.graph.space(node);
+        match &node.op {
+            Op::Matmul(op) => {
+                let inner = self.graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0);
+                let operands = matmul::Operands {
+                    lhs: self.real(op.lhs),
+                    rhs: self.real(op.rhs),
+                    bias: op.bias.map(|bias| self.real(bias)),
+                    rows,
+                    cols,
+                    inner,
+                };
+                matmul(op, &operands, block, write);
+            }
+            Op::Softmax(op) => {
+                let operands = softmax::Operands {
+                    scores: self.real(op.scores),
+                    valid_lens: op.valid_lens.map(|id| (self.integers(id), self.graph.value(id).shape.rank() == 2)),
+                    attend_mask: op.attend_mask.map(|id| (self.bools(id), self.graph.mask_strides(op, id))),
+                    bias: op.bias.map(|id| (self.real(id), self.graph.mask_strides(op, id))),
+                    num_queries: rows,
+                    columns: cols,
+                };
+                softmax(op, &operands, block, write);
+            }
+            Op::TransposeQkv(op) => transpose_qkv(heads(op, rows, cols), self.real(op.input), block, write),
+            Op::TransposeOutput(op) => transpose_output(heads(op, rows, cols), self.real(op.input), block, write),
+            Op::AppendKey(op) => append_key([rows - 1, cols], self.real(op.input), self.real(op.key), block, write),
+        }
+        self.stored[node.output.0] = Stored::Real { data, base };
+        Ok(())
+    }
+
+    /// Room for what a step writes: the whole value, kept from step to step, or one block of it.
+    fn output_storage(&mut self, step: &Step, scratch: bool) -> Result<(Vec<T>, usize), Error> {
+        let node = &self.graph.nodes()[step.node];
+        let value = self.graph.value(node.output);
+        let range = if scratch { self.graph.output_footprint(node, &step.block) } else { 0..value.len() };
+        match std::mem::replace(&mut self.stored[node.output.0], Stored::Absent) {
+            Stored::Real { data, base } if !scratch => Ok((data, base)),
+            _ => {
+                let mut data = Vec::new();
+                data.try_reserve_exact(range.len()).map_err(|_| Error::LimitExceeded {
+                    what: format!("{} {}", value.name, value.shape),
+                    need: range.len() as u64 * size_of::<T>() as u64,
+                    have: 0,
+                    unit: "bytes",
+                    limit: "what the system would still give".into(),
+                    hint: "cut the batch into pieces".into(),
+                })?;
+                data.resize(range.len(), T::zero());
+                Ok((data, range.start))
+            }
+        }
+    }
+
+    /// A value of numbers; one that no step wrote is empty.
+    fn real(&self, id: ValueId) -> View<'_, T> {
+        match &self.stored[id.0] {
+            Stored::Real { data, base } => View { data, base: *base },
+            _ => View { data: &[], base: 0 },
+        }
+    }
+
+    fn integers(&self, id: ValueId) -> &[u32] {
+        match &self.stored[id.0] {
+            Stored::Integers(data) => data,
+            _ => &[],
+        }
+    }
+
+    fn bools(&self, id: ValueId) -> &[bool] {
+        match &self.stored[id.0] {
+            Stored::Bools(data) => data,
+            _ => &[],
+        }
+    }
+
+    fn take_output(&mut self, id: ValueId) -> Result<(String, HostTensor<T>), Error> {
+        let value = self.graph.value(id);
+        let data = match &mut self.stored[id.0] {
+            Stored::Real { data, .. } => std::mem::take(data),
+            _ => Vec::new(),
+        };
+        Ok((value.name.clone(), HostTensor::new(value.shape.clone(), data)?))
+    }
+}
+
+fn heads(op: &TransposeHeads, length: usize, head_dim: usize) -> Heads {
+    Heads { num_heads: op.num_heads, length, head_dim }
+}

@@ -1,0 +1,279 @@
+//! Every kernel against the reference, on awkward shapes. Needs any adapter.
+
+mod support;
+
+use multihead::graph::{AppendKey, KeyBand, Matmul, Softmax, TransposeHeads};
+use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
+use support::{check_graph, gpu, random};
+
+/// (batch, group, rows, inner, cols): axes of 1, tile − 1, tile, tile + 1, primes.
+const PRODUCTS: [[usize; 5]; 16] = [
+    [1, 1, 1, 1, 1],
+    [1, 1, 7, 3, 5],
+    [1, 1, 64, 16, 64],
+    [1, 1, 63, 15, 65],
+    [1, 1, 65, 17, 63],
+    [1, 1, 130, 33, 129],
+    [1, 1, 1, 257, 1],
+    [1, 1, 13, 64, 48],
+    [1, 1, 8, 32, 4],
+    [1, 1, 9, 36, 132],
+    [6, 1, 5, 7, 11],
+    [6, 3, 5, 8, 12],
+    [4, 2, 33, 64, 31],
+    [3, 1, 1, 80, 96],
+    [2, 2, 17, 4, 4],
+    [1, 1, 3, 2051, 6],
+];
+
+fn kernels_of(op: &str) -> Vec<&'static str> {
+    let names: Vec<_> = kernels::all().filter(|kernel| kernel.op == op).map(|kernel| kernel.name).collect();
+    assert!(!names.is_empty(), "no kernel computes {op}");
+    names
+}
+
+fn product(axes: [usize; 5], transpose_rhs: bool, bias: bool) -> Graph {
+    let [batch, group, rows, inner, cols] = axes;
+    let mut builder = GraphBuilder::new();
+    let lhs = builder.input("lhs", [batch, rows, inner], DType::F32).unwrap();
+    let right = if transpose_rhs { [batch / group, cols, inner] } else { [batch / group, inner, cols] };
+    let rhs = builder.input("rhs", right, DType::F32).unwrap();
+    let bias = bias.then(|| builder.input("bias", [cols], DType::F32).unwrap());
+    let op = Matmul { lhs, rhs, bias, transpose_rhs, group, skip_hidden: false };
+    let out = builder.matmul("out", op).unwrap();
+    builder.finish(&[out])
+}
+
+#[test]
+fn matmul() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(1);
+    for kernel in kernels_of("matmul") {
+        for axes in PRODUCTS {
+            for (transpose_rhs, with_bias) in [(false, false), (true, true)] {
+                let graph = product(axes, transpose_rhs, with_bias);
+                let tensors: Vec<_> = graph
+                    .values()
+                    .take(2 + usize::from(with_bias))
+                    .map(|(_, v)| (v.name.clone(), random(&mut rng, v.shape.clone())))
+                    .collect();
+                let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
+                let about = format!("matmul {axes:?}, transposed {transpose_rhs}, bias {with_bias}");
+                check_graph(&gpu, &graph, &Inputs::new(), &inputs, Some(kernel), &about);
+            }
+        }
+    }
+}
+
+/// A right operand of two axes: all leading axes of the left one are rows.
+#[test]
+fn matmul_with_one_right_matrix_for_all_batches() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(2);
+    for kernel in kernels_of("matmul") {
+        for [batch, length, inner, cols] in [[3, 5, 8, 12], [2, 33, 7, 9], [70, 1, 4, 4]] {
+            let mut builder = GraphBuilder::new();
+            let x = builder.input("x", [batch, length, inner], DType::F32).unwrap();
+            let w = builder.parameter("W", [cols, inner]).unwrap();
+            let b = builder.parameter("b", [cols]).unwrap();
+            let y = builder.linear("y", x, w, Some(b)).unwrap();
+            let graph = builder.finish(&[y]);
+            let [x, w, b] =
+                [random(&mut rng, [batch, length, inner]), random(&mut rng, [cols, inner]), random(&mut rng, [cols])];
+            let parameters = Inputs::new().with("W", &w).with("b", &b);
+            check_graph(&gpu, &graph, &parameters, &Inputs::new().with("x", &x), Some(kernel), "linear");
+        }
+    }
+}
+
+/// A hidden weight (−0) leaves its row out whatever is in it; a visible 0 does not.
+#[test]
+fn matmul_leaves_hidden_rows_out() {
+    let gpu = gpu();
+    for kernel in kernels_of("matmul") {
+        for inner in [3, 4, 20] {
+            let mut builder = GraphBuilder::new();
+            let lhs = builder.input("lhs", [1, 2, inner], DType::F32).unwrap();
+            let rhs = builder.input("rhs", [1, inner, 4], DType::F32).unwrap();
+            let op = Matmul { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: true };
+            let out = builder.matmul("out", op).unwrap();
+            let graph = builder.finish(&[out]);
+            let mut weights = vec![0.5; 2 * inner];
+            weights[1] = -0.0;
+            weights[inner + 1] = 0.0;
+            let mut values: Vec<f32> = (0..inner * 4).map(|i| i as f32).collect();
+            values[4] = f32::NAN;
+            values[5] = f32::INFINITY;
+            let (lhs, rhs) =
+                (HostTensor::new([1, 2, inner], weights).unwrap(), HostTensor::new([1, inner, 4], values).unwrap());
+            let inputs = Inputs::new().with("lhs", &lhs).with("rhs", &rhs);
+            check_graph(&gpu, &graph, &Inputs::new(), &inputs, Some(kernel), &format!("hidden rows, inner {inner}"));
+        }
+    }
+}
+
+/// What a softmax test varies.
+struct Masked {
+    axes: [usize; 4],
+    extra_keys: usize,
+    lens: Option<Vec<usize>>,
+    mask: Option<Vec<usize>>,
+    bias: Option<Vec<usize>>,
+    band: KeyBand,
+}
+
+fn masked(axes: [usize; 4]) -> Masked {
+    Masked { axes, extra_keys: 0, lens: None, mask: None, bias: None, band: KeyBand::ALL }
+}
+
+fn check_softmax(gpu: &multihead::Gpu, rng: &mut fastrand::Rng, case: &Masked, about: &str) {
+    let [batch, heads, queries, keys] = case.axes;
+    let mut builder = GraphBuilder::new();
+    let scores = builder.input("scores", [batch * heads, queries, keys + case.extra_keys], DType::F32).unwrap();
+    let lens = case.lens.clone().map(|shape| builder.input("valid_lens", shape, DType::U32).unwrap());
+    let mask = case.mask.clone().map(|shape| builder.input("attend_mask", shape, DType::Bool).unwrap());
+    let bias = case.bias.clone().map(|shape| builder.input("bias", shape, DType::F32).unwrap());
+    let op = Softmax {
+        scores,
+        valid_lens: lens,
+        attend_mask: mask,
+        bias,
+        num_heads: heads,
+        scale: 0.7,
+        band: case.band,
+        extra_keys: case.extra_keys,
+    };
+    let weights = builder.softmax("weights", op).unwrap();
+    let graph = builder.finish(&[weights]);
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    let scores = random(rng, [batch * heads, queries, keys + case.extra_keys]);
+    let lens = case.lens.as_ref().map(|shape| {
+        HostTensor::new(shape.clone(), (0..count(shape)).map(|_| rng.u32(0..=keys as u32)).collect()).unwrap()
+    });
+    let mask = case
+        .mask
+        .as_ref()
+        .map(|shape| HostTensor::new(shape.clone(), (0..count(shape)).map(|_| rng.u8(0..3) > 0).collect()).unwrap());
+    let bias = case.bias.as_ref().map(|shape| {
+        let element = |kind: u8| match kind {
+            0 => f32::NEG_INFINITY,
+            1 => f32::MIN,
+            other => f32::from(other) - 5.0,
+        };
+        HostTensor::new(shape.clone(), (0..count(shape)).map(|_| element(rng.u8(0..10))).collect()).unwrap()
+    });
+    let mut inputs = Inputs::new().with("scores", &scores);
+    if let Some(lens) = &lens {
+        inputs = inputs.with("valid_lens", lens);
+    }
+    if let Some(mask) = &mask {
+        inputs = inputs.with("attend_mask", mask);
+    }
+    if let Some(bias) = &bias {
+        inputs = inputs.with("bias", bias);
+    }
+    for kernel in kernels_of("softmax") {
+        check_graph(gpu, &graph, &Inputs::new(), &inputs, Some(kernel), &format!("softmax {:?} {about}", case.axes));
+    }
+}
+
+#[test]
+fn softmax() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(3);
+    for axes in [
+        [1, 1, 1, 1],
+        [1, 1, 5, 7],
+        [2, 3, 4, 9],
+        [3, 2, 65, 33],
+        [1, 4, 3, 127],
+        [1, 1, 2, 128],
+        [2, 1, 1, 129],
+        [1, 1, 3, 2051],
+    ] {
+        let [batch, heads, queries, keys] = axes;
+        check_softmax(&gpu, &mut rng, &masked(axes), "alone");
+        check_softmax(&gpu, &mut rng, &Masked { lens: Some(vec![batch]), ..masked(axes) }, "lens (B,)");
+        check_softmax(&gpu, &mut rng, &Masked { lens: Some(vec![batch, queries]), ..masked(axes) }, "lens (B, Lq)");
+        for shape in [
+            vec![queries, keys],
+            vec![batch, queries, keys],
+            vec![batch, 1, queries, keys],
+            vec![1, heads, queries, keys],
+            vec![batch, heads, queries, keys],
+        ] {
+            check_softmax(
+                &gpu,
+                &mut rng,
+                &Masked { mask: Some(shape.clone()), ..masked(axes) },
+                &format!("mask {shape:?}"),
+            );
+            check_softmax(
+                &gpu,
+                &mut rng,
+                &Masked { bias: Some(shape.clone()), ..masked(axes) },
+                &format!("bias {shape:?}"),
+            );
+        }
+        for (causal, offset, window) in [
+            (true, 0, None),
+            (true, -2, None),
+            (true, 3, Some(2)),
+            (false, 0, Some(1)),
+            (false, 1, Some(4)),
+            (true, i64::MIN, None),
+        ] {
+            let band = KeyBand::new(causal, offset, window);
+            let all = Masked {
+                extra_keys: 1,
+                lens: Some(vec![batch]),
+                mask: Some(vec![batch, 1, queries, keys]),
+                bias: Some(vec![queries, keys]),
+                band,
+                ..masked(axes)
+            };
+            check_softmax(&gpu, &mut rng, &Masked { band, ..masked(axes) }, &format!("band {band}"));
+            check_softmax(&gpu, &mut rng, &all, &format!("everything, band {band}"));
+        }
+    }
+}
+
+#[test]
+fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(4);
+    for [batch, length, num_heads, head_dim] in
+        [[1, 1, 1, 1], [2, 3, 4, 5], [3, 17, 1, 7], [1, 9, 12, 1], [2, 65, 3, 48], [5, 1, 2, 257]]
+    {
+        let mut builder = GraphBuilder::new();
+        let input = builder.input("x", [batch, length, num_heads * head_dim], DType::F32).unwrap();
+        let split = builder.transpose_qkv("split", TransposeHeads { input, num_heads }).unwrap();
+        let joined = builder.transpose_output("joined", TransposeHeads { input: split, num_heads }).unwrap();
+        let graph = builder.finish(&[split, joined]);
+        let x = random(&mut rng, [batch, length, num_heads * head_dim]);
+        let inputs = Inputs::new().with("x", &x);
+        let plan =
+            pollster::block_on(multihead::Plan::new(&gpu, &graph, &Inputs::new(), &multihead::PlanOptions::default()))
+                .unwrap();
+        plan.poison();
+        let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
+        let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
+        assert_eq!(got, truth);
+        assert_eq!(got["joined"].data(), x.data());
+    }
+}
+
+#[test]
+fn append_key() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(5);
+    for [batch, length, width] in [[1, 0, 3], [1, 1, 1], [3, 5, 7], [2, 64, 96]] {
+        let mut builder = GraphBuilder::new();
+        let input = builder.input("x", [batch, length, width], DType::F32).unwrap();
+        let key = builder.parameter("key", [1, 1, width]).unwrap();
+        let out = builder.append_key("out", AppendKey { input, key }).unwrap();
+        let graph = builder.finish(&[out]);
+        let (x, key) = (random(&mut rng, [batch, length, width]), random(&mut rng, [1, 1, width]));
+        check_graph(&gpu, &graph, &Inputs::new().with("key", &key), &Inputs::new().with("x", &x), None, "append_key");
+    }
+}

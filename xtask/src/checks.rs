@@ -1,0 +1,113 @@
+//! Everything that has to hold, as a table of steps.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::step::Step;
+use crate::{cases, demo, setup};
+
+/// Every way to compute that the cases are checked in: name, arguments of `multihead check`, environment.
+///
+/// The vector width is that of lavapipe, Mesa's CPU adapter; its subgroups are as wide, so that kernels that depend on
+/// the subgroup size run with 4, 8 and 16 lanes. Other adapters ignore it.
+const DEVICES: [Device; 6] = [
+    Device { name: "default device", arguments: &[], environment: None },
+    Device { name: "built-in CPU device", arguments: &["--device", "cpu"], environment: None },
+    Device {
+        name: "strict WebGPU compliance",
+        arguments: &[],
+        environment: Some(("WGPU_STRICT_WEBGPU_COMPLIANCE", "1")),
+    },
+    Device { name: "128-bit lavapipe", arguments: &[], environment: Some(("LP_NATIVE_VECTOR_WIDTH", "128")) },
+    Device { name: "256-bit lavapipe", arguments: &[], environment: Some(("LP_NATIVE_VECTOR_WIDTH", "256")) },
+    Device { name: "512-bit lavapipe", arguments: &[], environment: Some(("LP_NATIVE_VECTOR_WIDTH", "512")) },
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Device {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    environment: Option<(&'static str, &'static str)>,
+}
+
+/// Sets up what is missing, then runs every step and stops at the first that fails.
+///
+/// # Errors
+/// When something is missing and cannot be set up, or a step fails.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    setup::for_tests(root)?;
+    demo::make_output_folder(root)?;
+    let cases = cases::find(root)?;
+    let steps = steps(&cases);
+    let mut times = Vec::new();
+    for step in &steps {
+        times.push((step.name.as_str(), step.run(root)?));
+    }
+    print_times(&times);
+    Ok(())
+}
+
+fn steps(cases: &[String]) -> Vec<Step> {
+    let mut steps = vec![
+        Step::cargo("format", ["fmt", "--all", "--", "--check"]),
+        Step::cargo("lints", ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        Step::cargo("lints of the lean library", ["clippy", "--no-default-features", "--lib", "--", "-D", "warnings"]),
+        Step::cargo("documentation", ["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+        Step::cargo("tests", ["nextest", "run", "--workspace"]),
+        Step::cargo("tests in the documentation", ["test", "--doc"]),
+        Step::cargo("release build", ["build", "--release", "--bin", "multihead"]),
+    ];
+    steps.extend(DEVICES.map(|device| check(device, cases)));
+    steps.push(demo::step(Vec::new()));
+    steps
+}
+
+fn check(device: Device, cases: &[String]) -> Step {
+    let command = ["run", "--release", "--quiet", "--bin", "multihead", "--", "check"];
+    let words = command.iter().chain(device.arguments).map(ToString::to_string);
+    let name = format!("{} cases, {}", cases.len(), device.name);
+    let step = Step::cargo(name, words.chain(cases.iter().cloned()));
+    match device.environment {
+        Some((variable, value)) => step.env(variable, value),
+        None => step,
+    }
+}
+
+fn print_times(times: &[(&str, Duration)]) {
+    println!("\nAll checks passed:");
+    for (name, time) in times {
+        println!("{:>9.1} s  {name}", time.as_secs_f64());
+    }
+    let total: Duration = times.iter().map(|(_, time)| *time).sum();
+    println!("{:>9.1} s  in all", total.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_device_checks_every_case() {
+        let cases = ["tests/cases/a.safetensors".to_owned(), "examples/data/b.safetensors".to_owned()];
+        let lines: Vec<String> = steps(&cases).iter().map(ToString::to_string).collect();
+        let checks: Vec<&String> = lines.iter().filter(|line| line.contains(" check ")).collect();
+        assert_eq!(checks.len(), DEVICES.len());
+        for line in checks {
+            assert!(cases.iter().all(|case| line.contains(case.as_str())), "{line}");
+        }
+        assert!(lines.iter().any(|line| line.starts_with("LP_NATIVE_VECTOR_WIDTH=512 ")));
+        assert!(lines.iter().any(|line| line.contains("-- check --device cpu ")));
+    }
+
+    #[test]
+    fn warnings_fail() {
+        let lines: Vec<String> = steps(&[]).iter().map(ToString::to_string).collect();
+        for tool in [" clippy ", " doc "] {
+            let mut of_tool = lines.iter().filter(|line| line.contains(tool)).peekable();
+            assert!(of_tool.peek().is_some());
+            assert!(of_tool.all(|line| line.contains("-D warnings")), "{tool}");
+        }
+    }
+}
