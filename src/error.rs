@@ -143,10 +143,7 @@ impl Error {
     /// Says which file this error is about.
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> Self {
-        Self::File {
-            path: path.into(),
-            source: Box::new(self),
-        }
+        Self::File { path: path.into(), source: Box::new(self) }
     }
 
     /// Whether the device, not the input, is at fault.

@@ -35,9 +35,7 @@ impl Shape {
         if self.0.contains(&0) {
             return Some(0);
         }
-        self.0
-            .iter()
-            .try_fold(1_usize, |product, &axis| product.checked_mul(axis))
+        self.0.iter().try_fold(1_usize, |product, &axis| product.checked_mul(axis))
     }
 }
 
@@ -105,10 +103,7 @@ impl<T> HostTensor<T> {
         if shape.checked_len() == Some(data.len()) {
             Ok(Self { shape, data })
         } else {
-            Err(Error::DataLength {
-                got: data.len(),
-                shape,
-            })
+            Err(Error::DataLength { got: data.len(), shape })
         }
     }
 
@@ -133,12 +128,7 @@ impl<T> HostTensor<T> {
 
 impl<T> fmt::Debug for HostTensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "HostTensor<{}>{}",
-            std::any::type_name::<T>(),
-            self.shape
-        )
+        write!(f, "HostTensor<{}>{}", std::any::type_name::<T>(), self.shape)
     }
 }
 
@@ -155,10 +145,7 @@ mod tests {
 
     #[test]
     fn an_axis_of_zero_makes_an_empty_tensor_however_large_the_others() {
-        assert_eq!(
-            Shape::from([usize::MAX, usize::MAX, 0]).checked_len(),
-            Some(0)
-        );
+        assert_eq!(Shape::from([usize::MAX, usize::MAX, 0]).checked_len(), Some(0));
         assert_eq!(Shape::from([usize::MAX, 2]).checked_len(), None);
         assert_eq!(Shape::from([]).checked_len(), Some(1));
     }

@@ -26,12 +26,7 @@ impl AttentionConfig {
     /// Plain multi-head attention of `num_heads` heads.
     #[must_use]
     pub fn new(num_heads: usize) -> Self {
-        Self {
-            num_heads,
-            num_kv_heads: None,
-            head_dim: None,
-            scale: None,
-        }
+        Self { num_heads, num_kv_heads: None, head_dim: None, scale: None }
     }
 
     /// Checks what can be checked before any tensor is known.
@@ -60,27 +55,13 @@ pub(crate) fn at_least_one(what: &str, value: usize) -> Result<(), Error> {
     if value >= 1 {
         return Ok(());
     }
-    Err(Error::OutOfRange {
-        what: what.into(),
-        value: value.to_string(),
-        allowed: "must be at least 1".into(),
-    })
+    Err(Error::OutOfRange { what: what.into(), value: value.to_string(), allowed: "must be at least 1".into() })
 }
 
 /// `value / divisor`, refusing a remainder.
-pub(crate) fn divides(
-    what: &str,
-    value: usize,
-    divisor_name: &str,
-    divisor: usize,
-) -> Result<usize, Error> {
+pub(crate) fn divides(what: &str, value: usize, divisor_name: &str, divisor: usize) -> Result<usize, Error> {
     match value.checked_rem(divisor) {
         Some(0) => Ok(value / divisor),
-        _ => Err(Error::NotDivisible {
-            what: what.into(),
-            value,
-            divisor_name: divisor_name.into(),
-            divisor,
-        }),
+        _ => Err(Error::NotDivisible { what: what.into(), value, divisor_name: divisor_name.into(), divisor }),
     }
 }
