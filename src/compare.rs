@@ -49,13 +49,11 @@ impl Comparison {
         }
         let mut ok = true;
         let mut max_error = 0.0;
-        // (share of the tolerance used, place)
+        // (tolerance needed, place)
         let mut worst: Option<(f64, usize)> = None;
         for (place, (&got, &expected)) in got.data().iter().zip(expected.data()).enumerate() {
             let difference = difference(got.into(), expected.into());
-            let share = difference / (1.0 + f64::from(expected).abs());
-            // What is NaN on one side only is within no tolerance, and worse than anything.
-            let share = if share.is_nan() { f64::INFINITY } else { share };
+            let share = share_of(difference, expected.into());
             ok &= share <= tolerance;
             max_error = larger(max_error, difference);
             if worst.is_none_or(|(largest, _)| share > largest) {
@@ -80,8 +78,19 @@ impl Comparison {
 }
 
 /// |got − expected|; 0 for two NaNs or two equal infinities.
+#[expect(clippy::float_cmp, reason = "equal infinities have no difference to take a tolerance of")]
 fn difference(got: f64, expected: f64) -> f64 {
     if got == expected || (got.is_nan() && expected.is_nan()) { 0.0 } else { (got - expected).abs() }
+}
+
+/// The tolerance that a difference needs: |got − expected| / (1 + |expected|), and more than any where only one of the
+/// two is NaN or infinite.
+fn share_of(difference: f64, expected: f64) -> f64 {
+    match difference / (1.0 + expected.abs()) {
+        _ if difference == 0.0 => 0.0,
+        share if share.is_nan() => f64::INFINITY,
+        share => share,
+    }
 }
 
 /// The larger of two, and NaN if one is.
@@ -100,6 +109,7 @@ fn index_of(mut place: usize, axes: &[usize]) -> Vec<usize> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod tests {
     use super::*;
 

@@ -97,8 +97,9 @@ fn size(value: usize) -> u32 {
 }
 
 /// A stride or place modulo 2³².
-fn wrapped(value: usize) -> u32 {
-    (value as u64 & u64::from(u32::MAX)) as u32
+#[expect(clippy::cast_possible_truncation, reason = "the point of the function")]
+pub(crate) fn wrapped(value: u64) -> u32 {
+    value as u32
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::shape::HostTensor;
 use program::{Dispatch, Home, Program, SMALLEST_BUFFER};
 
 /// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
-const PARAMS_STRIDE: u64 = 256;
+const PARAMS_STRIDE: usize = 256;
 
 /// How to compile a graph.
 #[derive(Clone, Debug, Default)]
@@ -231,11 +231,11 @@ impl Buffers {
         let kernel = kernels::named(dispatch.launch.kernel);
         let constants: Vec<_> =
             dispatch.launch.constants.iter().map(|&(name, value)| (name, f64::from(u8::from(value)))).collect();
-        let flags: String =
-            dispatch.launch.constants.iter().filter(|(_, on)| *on).map(|(name, _)| format!(" {name}")).collect();
+        let on = dispatch.launch.constants.iter().filter(|(_, on)| *on).map(|&(name, _)| name);
+        let name: Vec<_> = std::iter::once(kernel.name).chain(on).collect();
         let pipeline = gpu
             .pipeline(&PipelineSource {
-                label: format!("mha.{}{flags}", kernel.name),
+                label: format!("mha.{}", name.join(" ")),
                 wgsl: kernel.wgsl,
                 num_reads: kernel.num_reads,
                 constants: &constants,
@@ -257,7 +257,7 @@ impl Buffers {
     }
 
     fn entries(&self, index: usize, dispatch: &Dispatch) -> Vec<wgpu::BindGroupEntry<'_>> {
-        let params = entry(0, &self.params, index as u64 * PARAMS_STRIDE, dispatch.launch.params.len() as u64);
+        let params = entry(0, &self.params, (index * PARAMS_STRIDE) as u64, dispatch.launch.params.len() as u64);
         let operands = dispatch.bindings.iter().zip(1..).map(|(binding, place)| {
             let buffer = match binding.home {
                 None => &self.absent,
@@ -283,8 +283,8 @@ async fn buffer(gpu: &Gpu, label: &str, size: u64, usage: wgpu::BufferUsages) ->
 
 /// The parameters of all dispatches, each at its own multiple of the stride.
 fn params(program: &Program) -> Vec<u8> {
-    let mut bytes = vec![0; (program.dispatches.len().max(1)) * PARAMS_STRIDE as usize];
-    for (slot, dispatch) in bytes.chunks_exact_mut(PARAMS_STRIDE as usize).zip(&program.dispatches) {
+    let mut bytes = vec![0; (program.dispatches.len().max(1)) * PARAMS_STRIDE];
+    for (slot, dispatch) in bytes.chunks_exact_mut(PARAMS_STRIDE).zip(&program.dispatches) {
         slot[..dispatch.launch.params.len()].copy_from_slice(&dispatch.launch.params);
     }
     bytes

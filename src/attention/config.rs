@@ -40,7 +40,7 @@ impl AttentionConfig {
             at_least_one("head_dim", head_dim)?;
         }
         match self.scale {
-            Some(scale) if !(scale as f32).is_finite() => Err(Error::OutOfRange {
+            Some(scale) if !(f64::from(f32::MIN)..=f64::from(f32::MAX)).contains(&scale) => Err(Error::OutOfRange {
                 what: "scale".into(),
                 value: scale.to_string(),
                 allowed: "must be a finite 32-bit float".into(),

@@ -119,8 +119,8 @@ impl MultiHeadAttention {
         let lens = inputs.mask.lens();
         let mut outputs = reference::interpret::<T>(&graph, &self.parameters(), &inputs.of_graph(lens.as_ref()))?;
         let sizes = self.sizes(inputs)?;
-        super::run::take_outputs(&graph, &mut outputs, sizes.num_heads)
-            .map(|(output, weights)| [output, weights.unwrap_or_else(|| unreachable!("weights were asked for"))])
+        let (output, weights) = super::run::take_outputs(&graph, &mut outputs, sizes.num_heads)?;
+        Ok([output, weights.expect("weights were asked for, so the graph should have them")])
     }
 
     /// The parameters by their names in the graph.

@@ -49,7 +49,7 @@ pub(super) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArguments {
-    /// The case files (.safetensors), each with expected.output or expected.attention_weights.
+    /// The case files (.safetensors), each with `expected.output` or `expected.attention_weights`.
     #[arg(required = true)]
     pub(super) cases: Vec<PathBuf>,
     #[command(flatten)]
@@ -114,7 +114,7 @@ struct SettingsArguments {
     /// Width of one query or key head.
     #[arg(long, value_name = "WIDTH")]
     head_dim: Option<usize>,
-    /// Query i sees keys up to position i + query_offset; `--causal=false` switches it off.
+    /// Query i sees keys up to position i + offset; `--causal=false` switches it off.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     causal: Option<bool>,
     /// Where the first query stands among the keys; any integer.
@@ -123,7 +123,7 @@ struct SettingsArguments {
     /// A key is visible when it is nearer than this to the query's position; at least 1.
     #[arg(long, value_name = "KEYS")]
     window: Option<u64>,
-    /// What scores are multiplied with; by default 1/√head_dim.
+    /// What scores are multiplied with; by default 1/√d, d the width of a head.
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     scale: Option<f64>,
     /// Where the names of the weights begin.

@@ -244,7 +244,7 @@ pub(crate) struct ScoreSizes {
 }
 
 impl ScoreSizes {
-    /// `Err` ends the sentence "valid_lens has shape …, but".
+    /// `Err` ends the sentence "`valid_lens` has shape …, but".
     fn check_valid_lens(self, axes: &[usize]) -> Result<(), String> {
         let Self { batch, num_queries, .. } = self;
         if axes == [batch] || axes == [batch, num_queries] {
@@ -253,14 +253,14 @@ impl ScoreSizes {
         Err(format!("must have shape (B,) = ({batch},) or (B, Lq) = ({batch}, {num_queries})"))
     }
 
-    /// Where elements of a mask of these axes lie; `Err` ends the sentence "attend_mask has shape …, but".
+    /// Where elements of a mask of these axes lie; `Err` ends the sentence "`attend_mask` has shape …, but".
     pub(crate) fn mask_strides(self, axes: &[usize]) -> Result<MaskStrides, String> {
         let Self { batch, num_heads, num_queries, num_keys } = self;
         let map = num_queries * num_keys;
-        match axes {
-            &[q, k] if [q, k] == [num_queries, num_keys] => Ok(MaskStrides { batch: 0, head: 0 }),
-            &[b, q, k] if [b, q, k] == [batch, num_queries, num_keys] => Ok(MaskStrides { batch: map, head: 0 }),
-            &[b, h, q, k]
+        match *axes {
+            [q, k] if [q, k] == [num_queries, num_keys] => Ok(MaskStrides { batch: 0, head: 0 }),
+            [b, q, k] if [b, q, k] == [batch, num_queries, num_keys] => Ok(MaskStrides { batch: map, head: 0 }),
+            [b, h, q, k]
                 if (b == 1 || b == batch) && (h == 1 || h == num_heads) && [q, k] == [num_queries, num_keys] =>
             {
                 Ok(MaskStrides { batch: if b == 1 { 0 } else { h * map }, head: if h == 1 { 0 } else { map } })

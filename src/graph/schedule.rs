@@ -67,7 +67,7 @@ impl Schedule {
                 last += 1;
             }
             let chain = Chain { graph, nodes: first..last + 1, limits };
-            chain.split(Block::whole(graph.space(&nodes[first])), &mut schedule.steps)?;
+            chain.split(&Block::whole(graph.space(&nodes[first])), &mut schedule.steps)?;
             first = last + 1;
         }
         Ok(schedule)
@@ -139,13 +139,13 @@ struct Excess {
 
 impl Chain<'_> {
     /// Pushes the steps of `block`, halved until every binding fits.
-    fn split(&self, block: Block, steps: &mut Vec<Step>) -> Result<(), Error> {
+    fn split(&self, block: &Block, steps: &mut Vec<Step>) -> Result<(), Error> {
         if block.is_empty() && self.nodes.len() == 1 {
             return Ok(());
         }
-        let Some(excess) = self.excess(&block) else {
+        let Some(excess) = self.excess(block) else {
             for node in self.nodes.clone() {
-                let block = self.on_node(node, &block);
+                let block = self.on_node(node, block);
                 if !block.is_empty() {
                     steps.push(Step { node, block });
                 }
@@ -155,13 +155,13 @@ impl Chain<'_> {
         let halves = Axis::ALL
             .into_iter()
             .filter(|&axis| axis != Axis::Cols || self.splits_cols())
-            .filter_map(|axis| axis.halve(&block))
+            .filter_map(|axis| axis.halve(block))
             .min_by_key(|[half, _]| self.excess(half).map_or(0, |excess| excess.need));
         let Some([left, right]) = halves else {
             return Err(self.too_large(&excess));
         };
-        self.split(left, steps)?;
-        self.split(right, steps)
+        self.split(&left, steps)?;
+        self.split(&right, steps)
     }
 
     /// Only a product's columns are independent of each other and not worth keeping together.

@@ -61,7 +61,9 @@ impl Sizes {
     /// Whether every row that is read along memory starts at a multiple of four words.
     fn in_fours(&self, op: &Matmul) -> bool {
         let rhs_row = if op.transpose_rhs { self.inner } else { self.all_cols };
-        self.inner % 4 == 0 && rhs_row % 4 == 0 && self.starts.iter().all(|start| start % 4 == 0)
+        self.inner.is_multiple_of(4)
+            && rhs_row.is_multiple_of(4)
+            && self.starts.iter().all(|start| start.is_multiple_of(4))
     }
 }
 
@@ -85,7 +87,7 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     };
     let starts = [lhs_base, rhs_base, size(block.cols.start)];
     let kernel = choose(op, &Sizes { inner, all_cols, starts }, request);
-    let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(|range| range.len());
+    let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(ExactSizeIterator::len);
     // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
     let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
     let tile = match kernel {
@@ -96,14 +98,14 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let workgroups = fold(tiles * batches as u64, request.profile);
     let params = Params {
         batch_start: size(block.batches.start),
-        row_start: wrapped(block.rows.start),
+        row_start: wrapped(block.rows.start as u64),
         col_start: size(block.cols.start),
         group: size(op.group),
         batches: size(batches),
         rows: size(rows),
         cols: size(cols),
         inner: size(inner),
-        all_rows: wrapped(all_rows),
+        all_rows: wrapped(all_rows as u64),
         all_cols: size(all_cols),
         lhs_base,
         rhs_base,

@@ -4,6 +4,7 @@ use super::params::params;
 use super::{Kernel, Launch, Request, fold, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::{MaskStrides, Softmax, ValueId};
+use crate::reference::Real;
 
 params! {
     struct Params {
@@ -70,7 +71,7 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
     let strides = |mask: Option<ValueId>| {
         let none = MaskStrides { batch: 0, head: 0 };
         let strides = mask.map_or(none, |mask| graph.mask_strides(op, mask));
-        [wrapped(strides.batch), wrapped(strides.head)]
+        [wrapped(strides.batch as u64), wrapped(strides.head as u64)]
     };
     let [mask_entry_stride, mask_head_stride] = strides(op.attend_mask);
     let [bias_entry_stride, bias_head_stride] = strides(op.bias);
@@ -84,7 +85,7 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
         columns: size(columns),
         num_keys: size(columns - op.extra_keys),
         num_heads: size(op.num_heads),
-        scale: op.scale as f32,
+        scale: f32::of_f64(op.scale),
         band_start: op.band.start,
         band_end: op.band.end,
         has_valid_lens: op.valid_lens.is_some().into(),

@@ -201,7 +201,7 @@ impl Compiler<'_> {
             DType::F32 | DType::U32 => start / 4,
             DType::Bool => start * 8,
         };
-        let base = (stored_from as u64).wrapping_add(skipped).wrapping_neg() & u64::from(u32::MAX);
-        (Binding { home: self.homes[id.0], bytes: start..end }, base as u32)
+        let base = 0_u32.wrapping_sub(kernels::wrapped(stored_from as u64)).wrapping_sub(kernels::wrapped(skipped));
+        (Binding { home: self.homes[id.0], bytes: start..end }, base)
     }
 }

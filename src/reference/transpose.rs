@@ -5,6 +5,7 @@ use crate::graph::footprint::Block;
 
 /// (B, L, H·d) and (B·H, L, d).
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "num_heads is the field's word")]
 pub(super) struct Heads {
     pub(super) num_heads: usize,
     pub(super) length: usize,

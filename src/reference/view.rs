@@ -6,8 +6,6 @@ use std::ops::Range;
 pub trait Real: num_traits::Float + std::ops::AddAssign + Send + Sync + 'static {
     /// From a stored number, exactly.
     fn of(value: f32) -> Self;
-    /// To `f32`, rounded.
-    fn to_f32(self) -> f32;
     /// From a setting, rounded.
     fn of_f64(value: f64) -> Self;
 }
@@ -16,9 +14,7 @@ impl Real for f32 {
     fn of(value: f32) -> Self {
         value
     }
-    fn to_f32(self) -> f32 {
-        self
-    }
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
     fn of_f64(value: f64) -> Self {
         value as f32
     }
@@ -27,9 +23,6 @@ impl Real for f32 {
 impl Real for f64 {
     fn of(value: f32) -> Self {
         Self::from(value)
-    }
-    fn to_f32(self) -> f32 {
-        self as f32
     }
     fn of_f64(value: f64) -> Self {
         value
