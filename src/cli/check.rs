@@ -11,7 +11,8 @@ use super::{Outcome, print};
 /// What is said of one case.
 #[derive(Serialize)]
 struct Line<'a> {
-    case: &'a Path,
+    /// As text, for a path need not be Unicode and JSON is.
+    case: String,
     ok: bool,
     max_error: Option<f64>,
     worst: Option<Worst>,
@@ -26,6 +27,8 @@ struct Line<'a> {
 struct Checked {
     comparison: Comparison,
     tolerance: f64,
+    /// Every tensor whose shape is another than expected, as the end of a sentence.
+    other_shapes: Vec<String>,
 }
 
 pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> {
@@ -34,9 +37,9 @@ pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> 
     for path in &arguments.cases {
         let checked = check_case(path, arguments, &device).await;
         if arguments.how.json {
-            print::json(&line(path, &checked, device.name()));
+            print::json(&line(path, &checked, device.name()))?;
         } else if let Ok(checked) = &checked {
-            print::text(&told(path, checked));
+            print::text(&told(path, checked))?;
         }
         worst = worst.max(match checked {
             Ok(checked) if checked.comparison.ok => Outcome::Done,
@@ -61,20 +64,25 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let with_weights = expected.attention_weights.is_some();
     let got = attention.compile(device, &case.inputs, with_weights).await?.run(&case.inputs).await?;
     let tolerance = case.tolerance();
-    let output = expected.output.as_ref().map(|expected| Comparison::new("output", &got.output, expected, tolerance));
+    let output = expected.output.as_ref().map(|expected| ("output", &got.output, expected));
     let weights = expected.attention_weights.as_ref().zip(got.attention_weights.as_ref());
-    let weights = weights.map(|(expected, got)| Comparison::new("attention_weights", got, expected, tolerance));
-    let comparison = output.into_iter().chain(weights).reduce(Comparison::and).ok_or_else(|| Error::Missing {
+    let weights = weights.map(|(expected, got)| ("attention_weights", got, expected));
+    let pairs = || output.into_iter().chain(weights);
+    let comparisons = pairs().map(|(name, got, expected)| Comparison::new(name, got, expected, tolerance));
+    let comparison = comparisons.reduce(Comparison::and).ok_or_else(|| Error::Missing {
         what: "expected.output or expected.attention_weights".into(),
         hint: "a check needs an answer to compare with; `multihead run` only computes".into(),
     })?;
-    Ok(Checked { comparison, tolerance })
+    let others = pairs().filter(|(_, got, expected)| got.shape() != expected.shape());
+    let other_shapes =
+        others.map(|(name, got, expected)| format!("{name} has shape {}, expected {}", got.shape(), expected.shape()));
+    Ok(Checked { comparison, tolerance, other_shapes: other_shapes.collect() })
 }
 
-fn line<'a>(case: &'a Path, checked: &Result<Checked, Error>, device: &'a str) -> Line<'a> {
+fn line<'a>(case: &Path, checked: &Result<Checked, Error>, device: &'a str) -> Line<'a> {
     let comparison = checked.as_ref().ok().map(|checked| &checked.comparison);
     Line {
-        case,
+        case: case.display().to_string(),
         ok: comparison.is_some_and(|comparison| comparison.ok),
         max_error: comparison.map(|comparison| comparison.max_error),
         worst: comparison.and_then(|comparison| comparison.worst.clone()),
@@ -84,16 +92,16 @@ fn line<'a>(case: &'a Path, checked: &Result<Checked, Error>, device: &'a str) -
     }
 }
 
-fn told(path: &Path, Checked { comparison, tolerance }: &Checked) -> String {
+fn told(path: &Path, Checked { comparison, tolerance, other_shapes }: &Checked) -> String {
     let verdict = if comparison.ok { "ok  " } else { "FAIL" };
-    let mut text =
-        format!("{verdict}  {}  max error {:.1e}, tolerance {tolerance:e}", path.display(), comparison.max_error);
-    if let (false, Some(worst)) = (comparison.ok, &comparison.worst) {
+    let path = print::one_line(&path.display());
+    let mut text = format!("{verdict}  {path}  max error {:.1e}, tolerance {tolerance:e}", comparison.max_error);
+    for other_shape in other_shapes {
+        text += &format!("; {other_shape}");
+    }
+    if let (false, true, Some(worst)) = (comparison.ok, other_shapes.is_empty(), &comparison.worst) {
         let Worst { tensor, index, got, expected } = worst;
-        text += &match index.as_slice() {
-            [] => format!("; {tensor} has another shape than expected"),
-            index => format!("; {tensor}{index:?} is {got}, expected {expected}"),
-        };
+        text += &format!("; {tensor}{index:?} is {got}, expected {expected}");
     }
     text + "\n"
 }

@@ -1,40 +1,63 @@
 //! The files that `multihead run` writes: checked before anything is computed, written after everything is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use multihead::plot::{AttentionMaps, PictureFormat};
 use multihead::{AttentionOutput, Case, Error, io};
 
 use super::args::RunArguments;
 
-/// Refuses what could not be written in the end.
+/// Refuses what could not be written in the end, or would replace what is read.
 pub(super) fn check(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
-    if let Some(path) = &arguments.output {
-        check_folder(path)?;
+    if let Some(path) = &arguments.maps {
+        PictureFormat::from_path(path)?;
+        check_batch_entry(arguments, case)?;
     }
-    let Some(path) = &arguments.maps else {
-        return Ok(());
-    };
-    PictureFormat::from_path(path)?;
-    check_folder(path)?;
-    let batch = case.inputs.query.shape().axes()[0];
-    if arguments.batch_entry >= batch {
-        return Err(Error::OutOfRange {
-            what: "--batch-entry".into(),
-            value: arguments.batch_entry.to_string(),
-            allowed: format!("must be below the number of batch entries, {batch}"),
-        });
+    let read = [("the case", Some(arguments.case.as_path())), ("the weights", arguments.how.weights())];
+    let written = [("the output", arguments.output.as_deref()), ("the picture", arguments.maps.as_deref())];
+    // Devices and pipes can be shared.
+    let file = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    let mut taken: Vec<(&str, PathBuf)> =
+        read.into_iter().filter_map(|(what, path)| Some((what, file(path?)?))).collect();
+    for (what, path) in written.into_iter().filter_map(|(what, path)| Some((what, path?))) {
+        check_folder(path)?;
+        let Some(place) = io::writable_place(path)? else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            let sentence = format!("{what} would replace {other}; give it another path");
+            return Err(Error::Invalid(sentence).in_file(path));
+        }
+        taken.push((what, place));
     }
     Ok(())
 }
 
+/// Says what the system would say of folders, with the way out.
 fn check_folder(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if folder.is_dir() && !path.is_dir() {
+    let reason = if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        "this is a folder"
+    } else if folder.is_dir() {
+        return Ok(());
+    } else {
+        "its folder does not exist"
+    };
+    Err(Error::Invalid(format!("cannot write here, {reason}; give the path of a file")).in_file(path))
+}
+
+fn check_batch_entry(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
+    let batch = case.inputs.query.shape().axes()[0];
+    if arguments.batch_entry < batch {
         return Ok(());
     }
-    let reason = if path.is_dir() { "it is a folder" } else { "its folder does not exist" };
-    Err(Error::Invalid(format!("cannot write here, {reason}; give the path of a file")).in_file(path))
+    let error = match batch.checked_sub(1) {
+        None => Error::Invalid("there is no batch entry to draw; leave --maps out".into()),
+        Some(last) => Error::OutOfRange {
+            what: "--batch-entry".into(),
+            value: arguments.batch_entry.to_string(),
+            allowed: format!("the case has entries 0 to {last}"),
+        },
+    };
+    Err(error.in_file(&arguments.case))
 }
 
 /// Writes what was asked for.

@@ -1,6 +1,5 @@
 //! `multihead run`.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use multihead::{AttentionOutput, Case, Comparison, Device, Error, Shape};
@@ -23,7 +22,8 @@ struct Report<'a> {
 #[derive(Serialize)]
 struct OutputReport<'a> {
     shape: &'a [usize],
-    file: Option<&'a Path>,
+    /// As text, for a path need not be Unicode and JSON is.
+    file: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -52,9 +52,9 @@ pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
     outputs::write(arguments, &case, &computed.result)?;
     let report = report(arguments, &case, &device, &computed);
     if arguments.how.json {
-        print::json(&report);
+        print::json(&report)?;
     } else {
-        print::text(&told(&report, arguments));
+        print::text(&told(&report, arguments))?;
     }
     Ok(Outcome::Done)
 }
@@ -76,7 +76,10 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
     Report {
         device: device.name(),
         dispatches: *dispatches,
-        output: OutputReport { shape: result.output.shape().axes(), file: arguments.output.as_deref() },
+        output: OutputReport {
+            shape: result.output.shape().axes(),
+            file: arguments.output.as_deref().map(|path| path.display().to_string()),
+        },
         max_error: comparison.map(|comparison| comparison.max_error),
         timing_ms: TimingReport {
             compile: milliseconds(*compile),
