@@ -43,7 +43,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "PICTURE")]
     pub(super) maps: Option<PathBuf>,
     /// The batch entry to draw with --maps, counted from 0.
-    #[arg(long, value_name = "INDEX", default_value_t = 0, requires = "maps")]
+    #[arg(long, value_name = "INDEX", default_value_t = 0, requires = "maps", value_parser = index)]
     pub(super) batch_entry: usize,
     #[command(flatten)]
     pub(super) how: HowArguments,
@@ -143,6 +143,11 @@ struct SettingsArguments {
     /// What the pattern of dropped weights follows from.
     #[arg(long, allow_hyphen_values = true, value_parser = number("seed"))]
     seed: Option<Settings>,
+}
+
+/// Reads a place in a list.
+fn index(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, at least 0")
 }
 
 /// Reads a device; an empty name, as of an unset variable, would be a part of every adapter's.

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use crate::cases::CaseFile;
-use crate::program::{CASE, Ended, Folder};
+#[cfg(target_os = "linux")]
+use crate::program::Ended;
+use crate::program::{CASE, Folder};
 
 fn case() -> CaseFile {
     CaseFile::new(r#"{"num_heads":1}"#)
@@ -13,6 +15,7 @@ fn case() -> CaseFile {
 }
 
 /// Runs the program where the Vulkan loader finds no driver.
+#[cfg(target_os = "linux")]
 fn without_drivers(folder: &Folder, arguments: &[&str]) -> Ended {
     let mut command = folder.command(arguments);
     command.env("VK_DRIVER_FILES", "/nowhere").env("VK_ICD_FILENAMES", "/nowhere");
@@ -77,6 +80,7 @@ fn an_adapter_that_does_not_exist_is_exit_code_3() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn without_a_driver_the_cpu_computes_and_says_so() {
     let folder = Folder::with_case(&case());
@@ -89,6 +93,7 @@ fn without_a_driver_the_cpu_computes_and_says_so() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn without_a_driver_a_named_adapter_is_refused() {
     let folder = Folder::with_case(&case());
