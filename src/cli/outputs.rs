@@ -11,7 +11,7 @@ use super::args::RunArguments;
 pub(super) fn check(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
     if let Some(path) = &arguments.maps {
         PictureFormat::from_path(path)?;
-        check_batch_entry(arguments, case)?;
+        check_batch_entry(arguments, case).map_err(|error| error.in_file(&arguments.case))?;
     }
     let read = [("the case", Some(arguments.case.as_path())), ("the weights", arguments.how.weights())];
     let written = [("the output", arguments.output.as_deref()), ("the picture", arguments.maps.as_deref())];
@@ -46,18 +46,34 @@ fn check_folder(path: &Path) -> Result<(), Error> {
 
 fn check_batch_entry(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
     let batch = case.inputs.query.shape().axes()[0];
-    if arguments.batch_entry < batch {
-        return Ok(());
-    }
-    let error = match batch.checked_sub(1) {
-        None => Error::Invalid("there is no batch entry to draw; leave --maps out".into()),
-        Some(last) => Error::OutOfRange {
+    match batch.checked_sub(1) {
+        None => Err(Error::Invalid("there is no batch entry to draw; leave --maps out".into())),
+        Some(last) if arguments.batch_entry > last => Err(Error::OutOfRange {
             what: "--batch-entry".into(),
             value: arguments.batch_entry.to_string(),
             allowed: format!("the case has entries 0 to {last}"),
-        },
-    };
-    Err(error.in_file(&arguments.case))
+        }),
+        Some(_) => check_tokens(arguments, case),
+    }
+}
+
+fn check_tokens(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
+    let tokens = tokens(arguments, case).len();
+    let num_queries = case.inputs.query.shape().axes()[1];
+    if tokens == 0 || tokens == num_queries {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: format!("the number of `tokens` of batch entry {}", arguments.batch_entry),
+        value: tokens.to_string(),
+        allowed: format!("the picture needs one for each of {num_queries} queries; give as many, or none"),
+    })
+}
+
+/// The tokens of the batch entry to draw; none where the case says none.
+fn tokens<'a>(arguments: &RunArguments, case: &'a Case) -> &'a [String] {
+    let of_entry = case.tokens.as_ref().and_then(|tokens| tokens.get(arguments.batch_entry));
+    of_entry.map_or(&[], Vec::as_slice)
 }
 
 /// Writes what was asked for.
@@ -79,8 +95,7 @@ pub(super) fn write(arguments: &RunArguments, case: &Case, result: &AttentionOut
 fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &AttentionOutput) -> Result<Vec<u8>, Error> {
     let format = PictureFormat::from_path(path)?;
     let weights = result.attention_weights.as_ref().expect("maps should have been computed to be drawn");
-    let tokens =
-        case.tokens.as_ref().and_then(|tokens| tokens.get(arguments.batch_entry)).map_or(&[][..], Vec::as_slice);
+    let tokens = tokens(arguments, case);
     let of_keys = if case.inputs.key.is_none() { tokens } else { &[] };
     let title = case.about.clone().unwrap_or_else(|| "Attention maps".into());
     let caption = format!("{}, batch entry {}", arguments.case.display(), arguments.batch_entry);
@@ -92,5 +107,5 @@ fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &Attentio
         caption: &caption,
         ..AttentionMaps::new(weights)
     };
-    maps.draw()?.encode(format)
+    maps.draw().and_then(|picture| picture.encode(format)).map_err(|error| error.in_file(path))
 }

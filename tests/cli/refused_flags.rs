@@ -93,6 +93,25 @@ fn a_batch_entry_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn pictures_that_cannot_be_drawn_are_refused() {
+    let mut sentences = Sentences::default();
+    let mut refused = |what: &str, case: &CaseFile| {
+        sentences.refused(what, &Folder::with_case(case), &["run", CASE, "-o", "out", "--maps", "maps.png"]);
+    };
+    let tokens = |tokens: &str| {
+        let case = CaseFile::new(r#"{"num_heads":1}"#).random("query", &[2, 2, 1]);
+        case.metadata("tokens", tokens)
+    };
+    refused("fewer tokens than queries", &tokens(r#"[["a"],["b","c"]]"#));
+    refused("more tokens than queries", &tokens(r#"[["a","b","c"]]"#));
+    refused("too many queries", &CaseFile::new(r#"{"num_heads":1}"#).random("query", &[1, 2100, 1]));
+    insta::assert_snapshot!(sentences);
+    for legal in [r#"[["a","b"]]"#, "[[],[]]", "[]"] {
+        Folder::with_case(&tokens(legal)).on_cpu(&["run", CASE, "--maps", "maps.svg"]).done();
+    }
+}
+
+#[test]
 fn a_check_without_an_answer_is_refused() {
     let folder = Folder::with_case(&CaseFile::new(r#"{"num_heads":4}"#).random("query", &[2, 2, 12]));
     let mut sentences = Sentences::default();

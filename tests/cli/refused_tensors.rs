@@ -35,6 +35,23 @@ fn sequences_that_do_not_fit_each_other_are_refused() {
     insta::assert_snapshot!(sentences);
 }
 
+/// Tensors without elements may claim any axes in a file of 500 bytes; nothing may be allocated for what follows.
+#[test]
+fn sizes_beyond_any_device_are_refused_before_anything_is_allocated() {
+    let vast = |query: &[usize], key: &[usize]| {
+        CaseFile::new(r#"{"num_heads":2}"#)
+            .random("query", query)
+            .random("key", key)
+            .projections("", [[4, 0], [4, 0], [4, 0], [0, 4]])
+    };
+    for case in [vast(&[1, 1 << 29, 0], &[1, 1 << 29, 0]), vast(&[1 << 29, 3, 0], &[1 << 29, 0, 0])] {
+        for command in ["run", "plan"] {
+            Folder::with_case(&case).on_cpu(&[command, CASE]).sentence(2);
+        }
+    }
+    Folder::with_case(&vast(&[1, 3, 0], &[1, 2, 0])).on_cpu(&["run", CASE]).done();
+}
+
 #[test]
 fn weights_that_do_not_fit_are_refused_with_both_shapes() {
     let mut sentences = Sentences::default();
