@@ -1,4 +1,6 @@
-//! Comparing an answer with the expected one, elementwise.
+//! Comparing an answer with the expected one, elementwise: |got − expected| ≤ t·(1 + |expected|).
+//!
+//! NaN equals only NaN, an infinity only itself, and different shapes are different; nothing is skipped.
 
 use serde::Serialize;
 

@@ -1,4 +1,7 @@
-//! `multihead run`.
+//! `multihead run`: computes one case, writes what was asked for, says how it went.
+//!
+//! The case, the paths of the output files and the sizes are checked before a device is opened; files are written after
+//! everything has been computed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
-//! `softmax` on the CPU.
+//! `softmax` on the CPU: two passes over a row, the largest score first.
+//!
+//! A hidden key is `None`, not a low score.
 
 use super::view::{Real, View, hidden};
 use crate::graph::footprint::Block;
