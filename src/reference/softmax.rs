@@ -1,4 +1,4 @@
-//! `softmax` on the CPU: two passes over a row, the largest score first.
+//! `softmax` on the CPU: a row's largest score, then the powers, then their sum divides them.
 //!
 //! A hidden key is `None`, not a low score.
 
