@@ -29,7 +29,7 @@ pub struct PlanOptions {
     pub preferred_kernels: Vec<&'static str>,
 }
 
-/// A graph compiled for a device; see the [module](self).
+/// A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
 ///
 /// A run uploads the inputs, records one compute pass, submits once and reads back once; it makes no buffer, bind group
 /// or pipeline.
