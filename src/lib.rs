@@ -46,7 +46,7 @@
 //! 3. On a GPU, a [`Plan`] compiles the graph: it cuts into blocks what exceeds the device's limits, chooses a
 //!    [kernel](kernels) for each block by the [`DeviceProfile`], lets values share buffers where their lives do not
 //!    overlap, binds everything. [`PlanSummary`] tells the same without a device. On the CPU, [`reference::interpret`]
-//!    works the graph off in the same blocks.
+//!    works the graph off by the same schedule.
 //! 4. A run uploads the inputs, records one compute pass, submits once, reads back once. [`AttentionOutput`] has the
 //!    output, the weights and the times.
 //!
