@@ -52,12 +52,13 @@
 //!
 //! # Floors
 //!
-//! A module uses only floors below its own.
+//! A module uses only floors below its own; `tests/architecture.rs` reads the source and checks it.
 //!
 //! | floor | modules | |
 //! |---|---|---|
-//! | 7 | the program | command line, on the public API alone |
-//! | 6 | [`io`], [`heads`], [`plot`] | case files, weight layouts; statistics of heads; pictures |
+//! | 8 | the program | command line, on the public API alone |
+//! | 7 | [`plot`] | pictures of attention maps |
+//! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads |
 //! | 5 | [`attention`] | configuration, weights, masks; from them graphs and answers |
 //! | 4 | `plan`: [`Plan`], [`PlanSummary`] | a graph compiled for a device |
 //! | 3 | [`kernels`]; `device`: [`Device`] | one Rust file for each family of shaders; a GPU or the CPU |
