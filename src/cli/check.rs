@@ -36,9 +36,9 @@ pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> 
     for path in &arguments.cases {
         let checked = check_case(path, arguments, &device).await;
         if arguments.how.json {
-            print::json(&line(path, &checked, device.name()));
+            print::json(&line(path, &checked, device.name()))?;
         } else if let Ok(checked) = &checked {
-            print::text(&told(path, checked));
+            print::text(&told(path, checked))?;
         }
         worst = worst.max(match checked {
             Ok(checked) if checked.comparison.ok => Outcome::Done,

@@ -17,9 +17,9 @@ pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
     let profile = profile(&arguments.how.device).await?;
     let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
     if arguments.how.json {
-        print::json(&summary);
+        print::json(&summary)?;
     } else {
-        print::text(&format!("{graph}\n{summary}"));
+        print::text(&format!("{graph}\n{summary}"))?;
     }
     Ok(Outcome::Done)
 }
