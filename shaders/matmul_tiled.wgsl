@@ -2,8 +2,9 @@
 //
 //   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) read transposed → out (batch, M, N)
 //
-// One workgroup = one 64×64 tile of `out` in one batch; one invocation = 4×4 of it, rows and columns 16 apart, so that
-// neighbouring invocations touch neighbouring words of memory and of the tiles.
+// One workgroup = one 64×64 tile of `out` in one batch.
+// One invocation = 4×4 of it, rows and columns 16 apart, so that neighbouring invocations touch neighbouring words of
+// memory and of the tiles.
 // Chosen on GPUs, and wherever nothing more is known: no features, 256 invocations.
 // Workgroup memory: two tiles of 16×65 words, 8,320 bytes. A row of a tile is padded to 65 words so that the 16 words
 // written by neighbouring invocations fall into different banks.

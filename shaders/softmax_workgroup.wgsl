@@ -2,7 +2,8 @@
 //
 //   scores (B·H, Lq, Lk + extra) → out (B·H, Lq, Lk + extra)
 //
-// One workgroup = one row; one invocation = every 128th key of it. The 128 running maxima and sums are merged by halving
+// One workgroup = one row.
+// One invocation = every 128th key of it. The 128 running maxima and sums are merged by halving
 // in workgroup memory, 1,024 bytes, with neighbouring invocations in different banks.
 // Chosen on GPUs, and wherever nothing more is known: no features. Loads are coalesced.
 // Arithmetic intensity: one exponential per loaded word.

@@ -1,4 +1,5 @@
 //! Every kernel against the reference, on awkward shapes. Needs any adapter.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod support;
 
@@ -148,7 +149,8 @@ fn check_softmax(gpu: &multihead::Gpu, rng: &mut fastrand::Rng, case: &Masked, a
     let count = |shape: &[usize]| shape.iter().product::<usize>();
     let scores = random(rng, [batch * heads, queries, keys + case.extra_keys]);
     let lens = case.lens.as_ref().map(|shape| {
-        HostTensor::new(shape.clone(), (0..count(shape)).map(|_| rng.u32(0..=keys as u32)).collect()).unwrap()
+        HostTensor::new(shape.clone(), (0..count(shape)).map(|_| rng.u32(0..=u32::try_from(keys).unwrap())).collect())
+            .unwrap()
     });
     let mask = case
         .mask

@@ -1,4 +1,6 @@
-//! `multihead check`.
+//! `multihead check`: computes cases and compares with the answers they carry, a line for each.
+//!
+//! All cases are tried. One that cannot be used is an error of its own; the exit code is that of the worst.
 
 use std::path::Path;
 

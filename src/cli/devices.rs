@@ -1,4 +1,4 @@
-//! `multihead devices`.
+//! `multihead devices`: every adapter, best first, with what matters to attention, and the built-in CPU.
 
 use multihead::{AdapterSummary, Error, Gpu};
 

@@ -1,4 +1,6 @@
-//! `multihead plan`.
+//! `multihead plan`: prints the graph of a case and what a device would do; runs nothing.
+//!
+//! The profile is that of the adapter a run would use, otherwise the portable one; the print says which.
 
 use multihead::{Case, Device, DeviceChoice, DeviceProfile, Error, PlanSummary};
 

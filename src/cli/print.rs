@@ -1,5 +1,4 @@
-//! Writing to the terminal. A reader that goes away early is no fault: whatever is left unsaid was not wanted.
-//! A disk that is full behind stdout is one.
+//! Writing to the terminal.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -7,12 +6,12 @@ use std::io::{ErrorKind, Write};
 use multihead::Error;
 use serde::Serialize;
 
-/// Prints text on stdout.
+/// Prints text on stdout. A reader that goes away early is no fault: whatever is left unsaid was not wanted.
 pub(super) fn text(text: &str) -> Result<(), Error> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::Io { action: "write to stdout".into(), source })
+            Err(Error::Io { action: "write to standard output".into(), source })
         }
         _ => Ok(()),
     }
@@ -24,7 +23,7 @@ pub(super) fn json(object: &impl Serialize) -> Result<(), Error> {
     text(&format!("{line}\n"))
 }
 
-/// Prints one sentence on stderr.
+/// Prints one sentence on stderr; where that fails there is nowhere left to say so.
 pub(super) fn error(error: &impl Display) {
     let _ = writeln!(std::io::stderr(), "error: {}", one_line(error));
 }

@@ -25,6 +25,8 @@ pub enum LimitsChoice {
     Adapter,
     /// Only what WebGPU guarantees to everyone: what works so works everywhere.
     WebGpuDefault,
+    /// As the adapter has them, but with bindings of no more than this many bytes: to see how work is split.
+    Binding(u64),
 }
 
 /// An adapter, as `multihead devices` tells of it.
@@ -138,8 +140,11 @@ fn required_limits(adapter: &wgpu::Limits, choice: LimitsChoice) -> wgpu::Limits
     let portable = wgpu::Limits::default().or_worse_values_from(adapter);
     match choice {
         LimitsChoice::WebGpuDefault => portable,
-        LimitsChoice::Adapter => wgpu::Limits {
-            max_storage_buffer_binding_size: adapter.max_storage_buffer_binding_size,
+        LimitsChoice::Adapter | LimitsChoice::Binding(_) => wgpu::Limits {
+            max_storage_buffer_binding_size: match choice {
+                LimitsChoice::Binding(bytes) => bytes.min(adapter.max_storage_buffer_binding_size),
+                _ => adapter.max_storage_buffer_binding_size,
+            },
             max_buffer_size: adapter.max_buffer_size,
             min_storage_buffer_offset_alignment: adapter.min_storage_buffer_offset_alignment,
             max_compute_workgroups_per_dimension: adapter.max_compute_workgroups_per_dimension,

@@ -85,7 +85,7 @@ impl<'a> Inputs<'a> {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::WrongShape`] or [`Error::Invalid`] where a tensor is absent or of another shape or
-    /// type; [`Error::UnknownName`] for a tensor that the graph does not have.
+    /// type, or where the graph has no value of a name.
     pub(crate) fn of<'g>(
         &self,
         graph: &'g Graph,
@@ -94,11 +94,8 @@ impl<'a> Inputs<'a> {
         let known: Vec<_> = graph.sources(source).collect();
         for &name in self.values.keys() {
             if !known.iter().any(|(_, value)| value.name == name) {
-                return Err(Error::UnknownName {
-                    kind: "input of the graph".into(),
-                    name: name.into(),
-                    nearest: known.first().map(|(_, value)| value.name.clone()),
-                });
+                let names: Vec<_> = known.iter().map(|(_, value)| value.name.as_str()).collect();
+                return Err(Error::Invalid(format!("the graph has no input \"{name}\"; it has {}", names.join(", "))));
             }
         }
         known.into_iter().map(|(id, value)| Ok((id, value, self.one(value)?))).collect()

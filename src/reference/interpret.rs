@@ -15,7 +15,7 @@ use crate::shape::HostTensor;
 /// Computes a graph's outputs, by name, in the arithmetic of `T`.
 ///
 /// # Errors
-/// Those of missing or misshapen tensors; [`Error::LimitExceeded`] when memory runs out.
+/// Those of missing or misshapen tensors; [`Error::Invalid`] when memory runs out.
 ///
 /// # Example
 /// ```
@@ -35,6 +35,16 @@ pub fn interpret<T: Real>(
     parameters: &Inputs<'_>,
     inputs: &Inputs<'_>,
 ) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
+    interpret_within(graph, parameters, inputs, Limits::HOST)
+}
+
+/// As [`interpret`], in blocks that fit `limits`.
+fn interpret_within<T: Real>(
+    graph: &Graph,
+    parameters: &Inputs<'_>,
+    inputs: &Inputs<'_>,
+    limits: Limits,
+) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
     let mut given = parameters.of(graph, Source::Parameter)?;
     given.extend(inputs.of(graph, Source::Input)?);
     let mut memory = Memory { graph, stored: graph.values().map(|_| Stored::Absent).collect() };
@@ -45,7 +55,7 @@ pub fn interpret<T: Real>(
             HostValue::Bool(tensor) => Stored::Bools(tensor.data()),
         };
     }
-    let schedule = Schedule::new(graph, Limits::HOST)?;
+    let schedule = Schedule::new(graph, limits)?;
     let lifetimes = schedule.lifetimes(graph);
     for (index, step) in schedule.steps.iter().enumerate() {
         memory.run(step, schedule.scratch.contains(&graph.nodes()[step.node].output))?;
@@ -120,13 +130,12 @@ impl<T: Real> Memory<'_, T> {
             Stored::Real { data, base } if !scratch => Ok((data, base)),
             _ => {
                 let mut data = Vec::new();
-                data.try_reserve_exact(range.len()).map_err(|_| Error::LimitExceeded {
-                    what: format!("{} {}", value.name, value.shape),
-                    need: range.len() as u64 * size_of::<T>() as u64,
-                    have: 0,
-                    unit: "bytes",
-                    limit: "what the system would still give".into(),
-                    hint: "cut the batch into pieces".into(),
+                data.try_reserve_exact(range.len()).map_err(|_| {
+                    let bytes = range.len() as u64 * size_of::<T>() as u64;
+                    Error::Invalid(format!(
+                        "{} {} needs {bytes} bytes, more memory than is left; cut the batch into pieces",
+                        value.name, value.shape
+                    ))
                 })?;
                 data.resize(range.len(), T::zero());
                 Ok((data, range.start))
@@ -168,4 +177,74 @@ impl<T: Real> Memory<'_, T> {
 
 fn heads(op: &TransposeHeads, length: usize, head_dim: usize) -> Heads {
     Heads { num_heads: op.num_heads, length, head_dim }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{DType, GraphBuilder, KeyBand, Matmul, Softmax};
+
+    /// Attention of 3 batch entries, 4 query heads over 2 key/value heads, 5 queries, 7 keys, with every kind of mask.
+    fn attention() -> Graph {
+        let mut builder = GraphBuilder::new();
+        let mut input = |name: &str, shape: &[usize], dtype| builder.input(name, shape.to_vec(), dtype).unwrap();
+        let query = input("query", &[3, 5, 8], DType::F32);
+        let key = input("key", &[3, 7, 4], DType::F32);
+        let value = input("value", &[3, 7, 6], DType::F32);
+        let valid_lens = Some(input("valid_lens", &[3, 5], DType::U32));
+        let attend_mask = Some(input("attend_mask", &[1, 4, 5, 7], DType::Bool));
+        let bias = Some(input("bias", &[3, 1, 5, 7], DType::F32));
+        let mut split =
+            |name: &str, input, num_heads| builder.transpose_qkv(name, TransposeHeads { input, num_heads }).unwrap();
+        let [q, k, v] = [split("q", query, 4), split("k", key, 2), split("v", value, 2)];
+        let product = |lhs, rhs, transpose_rhs, skip_hidden| Matmul {
+            lhs,
+            rhs,
+            bias: None,
+            transpose_rhs,
+            group: 2,
+            skip_hidden,
+        };
+        let scores = builder.matmul("scores", product(q, k, true, false)).unwrap();
+        let band = KeyBand::new(true, 2, Some(5));
+        let softmax = Softmax { scores, valid_lens, attend_mask, bias, num_heads: 4, scale: 0.5, band, extra_keys: 0 };
+        let weights = builder.softmax("weights", softmax).unwrap();
+        let heads = builder.matmul("heads", product(weights, v, false, true)).unwrap();
+        let joined = builder.transpose_output("joined", TransposeHeads { input: heads, num_heads: 4 }).unwrap();
+        builder.finish(&[joined])
+    }
+
+    #[test]
+    fn blocks_of_any_size_give_the_same_bits_as_the_whole() {
+        let graph = attention();
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut random = |shape: &[usize]| {
+            let len = shape.iter().product();
+            HostTensor::new(shape.to_vec(), (0..len).map(|_| rng.f32() - 0.5).collect()).unwrap()
+        };
+        let [query, key, value, bias] =
+            [random(&[3, 5, 8]), random(&[3, 7, 4]), random(&[3, 7, 6]), random(&[3, 1, 5, 7])];
+        let lens = HostTensor::new([3, 5], (0..15).map(|_| rng.u32(0..=7)).collect()).unwrap();
+        let mask = HostTensor::new([1, 4, 5, 7], (0..140).map(|_| rng.bool()).collect()).unwrap();
+        let inputs = Inputs::new().with("query", &query).with("key", &key).with("value", &value);
+        let inputs = inputs.with("valid_lens", &lens).with("attend_mask", &mask).with("bias", &bias);
+        let run = |binding_bytes| {
+            let limits = Limits { binding_bytes, alignment: 4 };
+            let steps = Schedule::new(&graph, limits).unwrap();
+            (interpret_within::<f32>(&graph, &Inputs::new(), &inputs, limits).unwrap(), steps)
+        };
+        let (whole, one_each) = run(1 << 20);
+        assert_eq!((one_each.steps.len(), one_each.scratch.len()), (7, 0));
+        let mut most_steps = 0;
+        for binding_bytes in [2000, 1680, 1000, 500, 240, 168, 128] {
+            let (got, schedule) = run(binding_bytes);
+            assert_eq!(got, whole, "bindings of {binding_bytes} bytes");
+            most_steps = most_steps.max(schedule.steps.len());
+            // Scores of 12·5·7 words pass from node to node without being stored whole.
+            assert_eq!(schedule.scratch.len(), if binding_bytes < 1680 { 2 } else { 0 }, "{binding_bytes} bytes");
+        }
+        assert!(most_steps > 100, "{most_steps} steps are no test of splitting");
+        let too_small = Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4 });
+        insta::assert_snapshot!(too_small.unwrap_err(), @"one row of query (3, 5, 8) needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; use --device cpu, or a narrower layer");
+    }
 }

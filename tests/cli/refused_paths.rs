@@ -118,7 +118,7 @@ fn a_full_disk_behind_stdout_is_said() {
     for arguments in [&["run", CASE, "--json", "--device", "cpu"][..], &["plan", CASE, "--device", "cpu"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ended = Ended::of(&folder.command(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap());
-        assert_eq!(ended.sentence(2), "cannot write to stdout: No space left on device (os error 28)");
+        assert_eq!(ended.sentence(2), "cannot write to standard output: No space left on device (os error 28)");
     }
 }
 

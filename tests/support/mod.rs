@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![allow(unreachable_pub, reason = "a module of a test crate has nobody to be reached by")]
 
+pub mod layers;
+
 use std::collections::BTreeMap;
 
 use multihead::{Gpu, GpuOptions, Graph, HostTensor, Inputs, LimitsChoice, Plan, PlanOptions, reference};
@@ -15,6 +17,11 @@ pub fn gpu() -> Gpu {
 /// A device with no more than what WebGPU guarantees.
 pub fn portable_gpu() -> Gpu {
     open(LimitsChoice::WebGpuDefault)
+}
+
+/// A device on which no binding is larger than this, so that small work is split like large work.
+pub fn cramped_gpu(binding_bytes: u64) -> Gpu {
+    open(LimitsChoice::Binding(binding_bytes))
 }
 
 fn open(limits: LimitsChoice) -> Gpu {

@@ -1,0 +1,130 @@
+//! The architecture, read from the source: modules use floors below them, every op has everything. Needs no device.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The floor of each module at the crate's root. A module uses its own files and floors below.
+const FLOORS: [(&str, u8); 14] = [
+    ("error", 0),
+    ("shape", 0),
+    ("compare", 1),
+    ("maps", 1),
+    ("graph", 1),
+    ("reference", 2),
+    ("gpu", 2),
+    ("kernels", 3),
+    ("device", 3),
+    ("plan", 4),
+    ("attention", 5),
+    ("io", 6),
+    ("heads", 6),
+    ("plot", 7),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The module at the crate's root that a file belongs to.
+fn module_of(path: &Path) -> String {
+    let inside = path.strip_prefix(root().join("src")).expect("a source file");
+    let first = inside.components().next().expect("a file name").as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// Modules that code outside tests names as `crate::module`.
+fn uses(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| line.split("crate::").skip(1))
+        .map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
+        .collect()
+}
+
+/// A sentence for each use of a module that is not on a floor below.
+fn violations(module: &str, text: &str) -> Vec<String> {
+    let floors = BTreeMap::from(FLOORS);
+    let Some(&floor) = floors.get(module) else {
+        return vec![format!("{module} has no floor; give it one in tests/architecture.rs")];
+    };
+    uses(text)
+        .into_iter()
+        .filter(|used| used != module)
+        .filter(|used| floors.get(used.as_str()).is_none_or(|&other| other >= floor && other > 0))
+        .map(|used| format!("{module} (floor {floor}) uses {used}"))
+        .collect()
+}
+
+#[test]
+fn modules_use_only_floors_below_them() {
+    let files = rust_files(&root().join("src"));
+    assert!(files.len() > 30);
+    let inside = files.iter().filter(|path| !["lib", "main", "cli", "web"].contains(&module_of(path).as_str()));
+    let found: Vec<_> = inside
+        .flat_map(|path| violations(&module_of(path), &fs::read_to_string(path).expect("a source file")))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_use_of_a_floor_above_would_be_found() {
+    assert_eq!(violations("graph", "use crate::plan::Plan;\n").len(), 1);
+    assert_eq!(violations("reference", "fn f() -> crate::gpu::Gpu {}\n").len(), 1);
+    assert_eq!(violations("nowhere", "").len(), 1);
+    assert!(violations("plan", "use crate::graph::Graph;\nuse crate::error::Error;\n").is_empty());
+}
+
+/// The program is built on the public API alone.
+#[test]
+fn the_roof_uses_the_public_api_only() {
+    for path in rust_files(&root().join("src/cli")) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        assert!(!text.contains("crate::"), "{} should go through `multihead::`", path.display());
+    }
+}
+
+#[test]
+fn only_gpu_and_web_know_of_the_browser() {
+    for path in rust_files(&root().join("src")) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let allowed = ["gpu", "web"].contains(&module_of(&path).as_str());
+        assert!(allowed || !text.contains("target_arch"), "{}", path.display());
+    }
+}
+
+/// One op, one name: in shaders/, in the kernels, in the reference and in the tests.
+#[test]
+fn every_op_has_a_shader_a_kernel_a_reference_and_a_test() {
+    let op_source = fs::read_to_string(root().join("src/graph/op.rs")).expect("a source file");
+    let (_, names) = op_source.split_once("pub fn name(&self)").expect("Op::name");
+    let (names, _) = names.split_once("\n    }\n").expect("the end of Op::name");
+    let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let reference = rust_files(&root().join("src/reference"));
+    let reference: String = reference.iter().map(|path| fs::read_to_string(path).expect("a source file")).collect();
+    let tests = fs::read_to_string(root().join("tests/ops.rs")).expect("a test file");
+    for name in names {
+        let kernels: Vec<_> = multihead::kernels::all().filter(|kernel| kernel.op == name).collect();
+        assert!(!kernels.is_empty(), "no kernel computes {name}");
+        for kernel in kernels {
+            assert!(root().join(format!("shaders/{}.wgsl", kernel.name)).is_file(), "no shader {}", kernel.name);
+        }
+        assert!(reference.contains(&format!("fn {name}<")), "the reference has no {name}");
+        assert!(tests.contains(name), "tests/ops.rs has no test of {name}");
+    }
+}
