@@ -125,8 +125,8 @@ pub mod reference;
 mod shape;
 
 pub use attention::{
-    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, HeadSizes, Linear, Mask, MultiHeadAttention,
-    Weights,
+    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
+    MultiHeadAttention, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};

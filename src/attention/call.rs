@@ -82,13 +82,15 @@ impl CallShape {
     }
 }
 
-impl From<&AttentionInputs> for CallShape {
-    fn from(inputs: &AttentionInputs) -> Self {
-        let Mask { valid_lens, attend_mask, bias, causal, query_offset, window } = &inputs.mask;
-        Self {
-            query: inputs.query.shape().clone(),
-            key: inputs.key.as_ref().map(|tensor| tensor.shape().clone()),
-            value: inputs.value.as_ref().map(|tensor| tensor.shape().clone()),
+impl AttentionInputs {
+    /// The shapes of these inputs and what their mask is made of.
+    #[must_use]
+    pub fn call_shape(&self) -> CallShape {
+        let Mask { valid_lens, attend_mask, bias, causal, query_offset, window } = &self.mask;
+        CallShape {
+            query: self.query.shape().clone(),
+            key: self.key.as_ref().map(|tensor| tensor.shape().clone()),
+            value: self.value.as_ref().map(|tensor| tensor.shape().clone()),
             valid_lens: valid_lens.as_ref().map(|tensor| tensor.shape().clone()),
             attend_mask: attend_mask.as_ref().map(|tensor| tensor.shape().clone()),
             bias: bias.as_ref().map(|tensor| tensor.shape().clone()),
