@@ -8,7 +8,9 @@ use super::sizes::{HeadSizes, check_sequences, check_width};
 use super::{AttentionConfig, AttentionInputs, AttentionOutput, CallShape, Weights};
 use crate::device::Device;
 use crate::error::Error;
+use crate::gpu::Gpu;
 use crate::graph::{Graph, Inputs};
+use crate::plan::{Plan, PlanOptions};
 use crate::reference::{self, Real};
 use crate::shape::HostTensor;
 
@@ -96,6 +98,23 @@ impl MultiHeadAttention {
     /// As [`graph`](Self::graph), and those of the device.
     pub async fn compile(&self, device: &Device, call: &CallShape, with_weights: bool) -> Result<AttentionPlan, Error> {
         AttentionPlan::new(self, device, call, with_weights).await
+    }
+
+    /// Compiles a call for a GPU as a plan of its own, with inputs and outputs in the user's buffers where `options`
+    /// says so. Its values are those of [`graph`](Self::graph): `query`, `key`, `value`, `valid_lens`, `attend_mask`,
+    /// `bias`, `output` or `joined`, and `weights`, where a hidden key's weight is −0.
+    ///
+    /// # Errors
+    /// As [`graph`](Self::graph) and [`Plan::new`].
+    pub async fn plan(
+        &self,
+        gpu: &Gpu,
+        call: &CallShape,
+        with_weights: bool,
+        options: &PlanOptions,
+    ) -> Result<Plan, Error> {
+        let parameters = self.parameters().without(options.tensors.keys());
+        Plan::new(gpu, &self.graph(call, with_weights)?, &parameters, options).await
     }
 
     /// Computes one call.
