@@ -125,8 +125,8 @@ pub mod reference;
 mod shape;
 
 pub use attention::{
-    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, HeadSizes, Linear, Mask, MultiHeadAttention,
-    Weights,
+    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
+    MultiHeadAttention, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};
@@ -134,7 +134,7 @@ pub use error::Error;
 pub use gpu::{AdapterKind, AdapterSummary, DeviceProfile, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{DType, Graph, GraphBuilder, Inputs};
 pub use io::{Case, CaseOptions, Expected, Settings};
-pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming};
+pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming, Tensor};
 pub use shape::{HostTensor, Shape};
 
 // The example in README.md is a test of the documentation.

@@ -64,7 +64,7 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let expected = &case.expected;
     let attention = case.attention()?;
     let with_weights = expected.attention_weights.is_some();
-    let got = attention.compile(device, &case.inputs, with_weights).await?.run(&case.inputs).await?;
+    let got = attention.compile(device, &case.inputs.call_shape(), with_weights).await?.run(&case.inputs).await?;
     let tolerance = case.tolerance();
     let output = expected.output.as_ref().map(|expected| ("output", &got.output, expected));
     let weights = expected.attention_weights.as_ref().zip(got.attention_weights.as_ref());

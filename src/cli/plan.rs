@@ -12,7 +12,7 @@ pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
     let in_case = |error: Error| error.in_file(&arguments.case);
     let graph = case
         .attention()
-        .and_then(|attention| attention.graph(&case.inputs, arguments.with_weights))
+        .and_then(|attention| attention.graph(&case.inputs.call_shape(), arguments.with_weights))
         .map_err(in_case)?;
     let profile = profile(&arguments.how.device).await?;
     let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
