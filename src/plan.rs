@@ -213,23 +213,16 @@ impl Plan {
 
     /// Submits everything, in parts where it is much, and waits for the outputs.
     async fn submit(&self) -> Result<Mapped<'_>, Error> {
-        let encoder = || {
-            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("multihead.run") };
-            self.gpu.device().create_command_encoder(&descriptor)
-        };
-        let (last, before) = match self.steps.chunks(MOST_DISPATCHES).collect::<Vec<_>>().as_slice() {
-            [before @ .., last] => (*last, before.to_vec()),
-            [] => (&[][..], Vec::new()),
-        };
-        for part in before {
-            let mut encoder = encoder();
+        let queue = self.gpu.queue();
+        let mut encoder = self.encoder();
+        for (index, part) in self.steps.chunks(MOST_DISPATCHES).enumerate() {
+            if index > 0 {
+                queue.submit([std::mem::replace(&mut encoder, self.encoder()).finish()]);
+            }
             record(&mut encoder, part);
-            self.gpu.queue().submit([encoder.finish()]);
         }
-        let mut encoder = encoder();
-        record(&mut encoder, last);
         let bytes = self.encode_readback(&mut encoder);
-        self.gpu.queue().submit([encoder.finish()]);
+        queue.submit([encoder.finish()]);
         self.gpu.map(&self.readback, bytes).await
     }
 
@@ -239,6 +232,10 @@ impl Plan {
         for buffer in outputs.chain(&self.shared) {
             upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
         }
+    }
+
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        self.gpu.device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("multihead.run") })
     }
 
     /// The outputs that a run gives back: those in the plan's own buffers.
