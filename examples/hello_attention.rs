@@ -6,7 +6,7 @@ use multihead::{
 use multihead::{Mask, Weights};
 
 fn main() -> Result<(), Error> {
-    let [batch, length, num_hiddens, num_heads] = [2, 4, 8, 2];
+    let [batch, length, num_hiddens] = [2, 4, 8];
     let tensor = |shape: &[usize], seed: f32| {
         let len = shape.iter().product();
         HostTensor::new(shape.to_vec(), (0..len).map(|i| (i as f32 * 0.37 + seed).sin()).collect())
@@ -20,8 +20,7 @@ fn main() -> Result<(), Error> {
         bias_k: None,
         bias_v: None,
     };
-    let attention = MultiHeadAttention::new(AttentionConfig::new(num_heads), weights)?;
-
+    let attention = MultiHeadAttention::new(AttentionConfig::new(2), weights)?;
     let query = tensor(&[batch, length, num_hiddens], 0.0)?; // (B, L, E)
     let mask = Mask { causal: true, ..Mask::default() };
     let inputs = AttentionInputs { mask, ..AttentionInputs::self_attention(query) };
@@ -33,7 +32,7 @@ fn main() -> Result<(), Error> {
     })?;
     println!("output {}: {:.3?} …", result.output.shape(), &result.output.data()[..num_hiddens]);
     let maps = result.attention_weights.ok_or_else(|| Error::Invalid("no weights came back".into()))?;
-    println!("attention weights {}: the first head's rows", maps.shape());
+    println!("attention weights {}, the first head's rows:", maps.shape());
     for row in maps.data().chunks(length).take(length) {
         println!("  {row:.3?}"); // each sums to 1, and sees no key after its own
     }

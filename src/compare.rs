@@ -1,4 +1,6 @@
-//! Comparing an answer with the expected one, elementwise.
+//! Comparing an answer with the expected one, elementwise: |got − expected| ≤ t·(1 + |expected|).
+//!
+//! NaN equals only NaN, an infinity only itself, and different shapes are different; nothing is skipped.
 
 use serde::Serialize;
 
@@ -72,8 +74,16 @@ impl Comparison {
     /// The comparison of two tensors together with another's.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let worst = if other.ok || !self.ok { self.worst.or(other.worst) } else { other.worst };
+        let worst = [self.worst, other.worst].into_iter().flatten();
+        let worst = worst.max_by(|a, b| a.share().total_cmp(&b.share()));
         Self { ok: self.ok && other.ok, max_error: larger(self.max_error, other.max_error), worst }
+    }
+}
+
+impl Worst {
+    /// The tolerance that this element needs; of different shapes none is enough.
+    fn share(&self) -> f64 {
+        if self.index.is_empty() { f64::INFINITY } else { share_of(difference(self.got, self.expected), self.expected) }
     }
 }
 
@@ -160,11 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_tensors_the_failing_one_is_named() {
-        let (good, bad) = (compare(&[1.0], &[1.0]), compare(&[2.0], &[1.0]));
-        for both in [good.clone().and(bad.clone()), bad.and(good)] {
+    fn of_two_tensors_the_worse_one_is_named() {
+        let [good, bad, worse] = [1.0, 2.0, 3.0].map(|got| compare(&[got], &[1.0]));
+        for both in [good.clone().and(bad.clone()), bad.clone().and(good)] {
             assert!(!both.ok);
             assert_eq!(both.worst.expect("two elements").got, 2.0);
+        }
+        for both in [worse.clone().and(bad.clone()), bad.and(worse)] {
+            assert_eq!((both.max_error, both.worst.expect("two elements").got), (2.0, 3.0));
         }
     }
 }

@@ -97,8 +97,9 @@ impl Gpu {
         }
     }
 
-    /// Waits until a buffer is mapped for reading.
-    pub(crate) async fn map(&self, buffer: &wgpu::Buffer, bytes: u64) -> Result<(), Error> {
+    /// Waits until the first `bytes` of a buffer are mapped for reading.
+    pub(crate) async fn map<'a>(&self, buffer: &'a wgpu::Buffer, bytes: u64) -> Result<Mapped<'a>, Error> {
+        let request = Mapped { buffer, bytes };
         let (sender, receiver) = futures_channel::oneshot::channel();
         buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| {
             // Nobody waits any more if the future was dropped.
@@ -109,7 +110,7 @@ impl Gpu {
         let mapped = receiver.await;
         self.check()?;
         match (polled, mapped) {
-            (Ok(_), Ok(Ok(()))) => Ok(()),
+            (Ok(_), Ok(Ok(()))) => Ok(request),
             (polled, mapped) => Err(Error::Gpu {
                 what: "reading back".into(),
                 message: one_line(&format!("poll {polled:?}, map {mapped:?}")),
@@ -125,6 +126,31 @@ impl Gpu {
         let pipeline = Arc::new(self.guarded(&source.label, |device| compile(device, source)).await?);
         lock(&self.pipelines).insert(source.label.clone(), Arc::clone(&pipeline));
         Ok(pipeline)
+    }
+}
+
+/// A buffer that is mapped, or asked to be: whoever stops waiting gives it back.
+#[derive(Debug)]
+pub(crate) struct Mapped<'a> {
+    buffer: &'a wgpu::Buffer,
+    bytes: u64,
+}
+
+impl Mapped<'_> {
+    /// The buffer's numbers.
+    pub(crate) fn words(&self) -> Result<Vec<f32>, Error> {
+        let view = self
+            .buffer
+            .get_mapped_range(0..self.bytes)
+            .map_err(|refusal| Error::Gpu { what: "reading back".into(), message: one_line(&refusal.to_string()) })?;
+        let (words, _) = view.as_chunks::<4>();
+        Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        self.buffer.unmap();
     }
 }
 

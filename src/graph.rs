@@ -107,7 +107,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The value of this name in this graph.
+    /// The value that `id` names.
     ///
     /// # Panics
     /// If `id` comes from another, larger graph.

@@ -1,4 +1,112 @@
 //! Multi-head attention on any GPU, through WebGPU.
+//!
+//! One call takes query, key, value, projection weights and masks, computes softmax(scale · Q·Kᵀ)·V for all heads at
+//! once, and gives back the output and, if asked for, each head's attention weights. It runs on a GPU through
+//! [wgpu](https://docs.rs/wgpu), or on the CPU by the very code that the GPU is tested against. Names are those of
+//! [*Dive into Deep Learning*][d2l] (D2L): `transpose_qkv`, `transpose_output`, `W_q`, `valid_lens`, `num_hiddens`.
+//!
+//! # A first call
+//!
+//! ```
+//! use multihead::{
+//!     AttentionConfig, AttentionInputs, Device, DeviceChoice, HostTensor, Linear, Mask, MultiHeadAttention, Weights,
+//! };
+//!
+//! // E = 4, two heads of width 2. W (out, in) is the identity here: q = k = v = x.
+//! let identity = HostTensor::new([4, 4], (0..16).map(|i| f32::from(u8::from(i % 5 == 0))).collect())?;
+//! let linear = || Linear { weight: identity.clone(), bias: None };
+//! let weights = Weights { w_q: linear(), w_k: linear(), w_v: linear(), w_o: linear(), bias_k: None, bias_v: None };
+//! let attention = MultiHeadAttention::new(AttentionConfig::new(2), weights)?;
+//!
+//! let x = HostTensor::new([1, 3, 4], vec![1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0])?; // (B, L, E)
+//! let mask = Mask { causal: true, ..Mask::default() };
+//! let inputs = AttentionInputs { mask, ..AttentionInputs::self_attention(x) };
+//!
+//! # pollster::block_on(async {
+//! let device = Device::open(&DeviceChoice::Cpu).await?; // Auto: the best adapter; without one, the CPU
+//! let result = attention.run_with_weights(&device, &inputs).await?;
+//! assert_eq!(result.output.shape(), &[1, 3, 4]); // (B, Lq, E)
+//! let maps = result.attention_weights.expect("they were asked for"); // (B, H, Lq, Lk)
+//! assert_eq!(maps.data()[..3], [1.0, 0.0, 0.0]); // the first query sees only the first key
+//! # Ok::<(), multihead::Error>(()) })?;
+//! # Ok::<(), multihead::Error>(())
+//! ```
+//!
+//! [`MultiHeadAttention::compile`] prepares a call once, to be run again and again with inputs of the same shapes and
+//! masks of the same kinds. [`MultiHeadAttention::core`] is attention without projections. [`io::weights_from_file`]
+//! reads the weights of a layer from a model's own file, [`Case::open`] a whole call with its answer.
+//!
+//! # What a call goes through
+//!
+//! 1. [`AttentionConfig`], [`Weights`], [`AttentionInputs`] and [`Mask`] say what is wanted. [`MultiHeadAttention`]
+//!    checks that they fit each other: [`HeadSizes`].
+//! 2. [`MultiHeadAttention::graph`] makes a [`Graph`] of them: `matmul` three times (projections), `transpose_qkv`
+//!    three times, `matmul` (q·kᵀ), `softmax` (scale, bias, everything that hides keys), `matmul` (weights·v),
+//!    `transpose_output`, `matmul` (`W_o`). A graph is a value: `println!("{graph}")` shows it.
+//! 3. On a GPU, a [`Plan`] compiles the graph: it cuts into blocks what exceeds the device's limits, chooses a
+//!    [kernel](kernels) for each block by the [`DeviceProfile`], lets values share buffers where their lives do not
+//!    overlap, binds everything. [`PlanSummary`] tells the same without a device. On the CPU, [`reference::interpret`]
+//!    works the graph off by the same schedule.
+//! 4. A run uploads the inputs, records one compute pass, submits once, reads back once. [`AttentionOutput`] has the
+//!    output, the weights and the times.
+//!
+//! # Floors
+//!
+//! A module uses only floors below its own; `tests/architecture.rs` reads the source and checks it.
+//!
+//! | floor | modules | |
+//! |---|---|---|
+//! | 8 | the program | command line, on the public API alone |
+//! | 7 | [`plot`] | pictures of attention maps |
+//! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads |
+//! | 5 | [`attention`] | configuration, weights, masks; from them graphs and answers |
+//! | 4 | `plan`: [`Plan`], [`PlanSummary`] | a graph compiled for a device |
+//! | 3 | [`kernels`]; `device`: [`Device`] | one Rust file for each family of shaders; a GPU or the CPU |
+//! | 2 | [`reference`](mod@reference); `gpu`: [`Gpu`], [`DeviceProfile`] | every op in plain Rust; adapters, the open device, what decides how graphs run there |
+//! | 1 | [`graph`], [`maps`]; `compare`: [`Comparison`] | what is to be computed; one head's map; an answer against the expected one |
+//! | 0 | [`Error`]; `shape`: [`Shape`], [`HostTensor`] | words |
+//!
+//! Every op has one name everywhere: `Op::Softmax`, `shaders/softmax_*.wgsl`, `kernels/softmax.rs`,
+//! `reference/softmax.rs`. How to add a kernel stands at the top of [`kernels`].
+//!
+//! # What the numbers mean
+//!
+//! Libraries differ here. In `attend_mask` true means "may attend". A query that sees no key gives zeros. A hidden key
+//! takes no part: NaN in it never reaches an output, while NaN in a visible key shows. −∞ in a bias hides a key, a
+//! finite bias never does. Causal goes by position: query i stands at i + `query_offset`. [`Mask`] has the details.
+//! Everything is computed in f32.
+//!
+//! # Errors
+//!
+//! There is one [`Error`]. Each is a sentence that names the tensor or setting, both numbers and the way out;
+//! [`Error::is_device_fault`] tells a GPU's fault from the input's. Bad input never panics. A GPU never fails silently:
+//! [`Device::open`] with [`DeviceChoice::Auto`] says in [`CpuReason`] why it fell back to the CPU, and a lost device or
+//! a refused command is an error of the run that met it.
+//!
+//! # Blocking
+//!
+//! Opening a device, compiling and running are async, because a browser cannot wait; `pollster::block_on` turns them
+//! into blocking calls. Outside a browser a run blocks its thread until the GPU has answered. Runs of one plan follow
+//! each other; they share its buffers.
+//!
+//! # Features
+//!
+//! | feature | default | |
+//! |---|---|---|
+//! | `cli` | yes | the program `multihead`; brings `plot` |
+//! | `plot` | with `cli` | pictures of attention maps: [`plot`] |
+//!
+//! `default-features = false` leaves the lean library. wgpu's instance variables are heeded: `WGPU_BACKEND`,
+//! `WGPU_ADAPTER_NAME`, `WGPU_STRICT_WEBGPU_COMPLIANCE`. The library logs through the `log` crate, the program through
+//! `env_logger` (`RUST_LOG`).
+//!
+//! # What it does not do
+//!
+//! No training: no backward pass, and no dropout yet. One path so far, which stores scores and weights (in blocks where
+//! they are large); nothing is fused. Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
+//! tokenizer, layer normalisation or KV cache.
+//!
+//! [d2l]: https://d2l.ai/chapter_attention-mechanisms-and-transformers/multihead-attention.html
 
 pub mod attention;
 mod compare;
@@ -28,3 +136,8 @@ pub use graph::{DType, Graph, GraphBuilder, Inputs};
 pub use io::{Case, CaseOptions, Expected, Settings};
 pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming};
 pub use shape::{HostTensor, Shape};
+
+// The example in README.md is a test of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,6 +6,7 @@ mod upload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use summary::{PlanStep, PlanSummary};
@@ -16,7 +17,7 @@ use crate::gpu::{Gpu, Pipeline, PipelineSource};
 use crate::graph::{Graph, Inputs, Source, ValueId};
 use crate::kernels;
 use crate::shape::HostTensor;
-use program::{Dispatch, Home, Program, SMALLEST_BUFFER};
+use program::{Dispatch, Home, Program, SMALLEST_BUFFER, readback_bytes};
 
 /// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
 const PARAMS_STRIDE: usize = 256;
@@ -29,7 +30,7 @@ pub struct PlanOptions {
     pub preferred_kernels: Vec<&'static str>,
 }
 
-/// A graph compiled for a device; see the [module](self).
+/// A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
 ///
 /// A run uploads the inputs, records one compute pass, submits once and reads back once; it makes no buffer, bind group
 /// or pipeline.
@@ -42,6 +43,26 @@ pub struct Plan {
     steps: Vec<BoundStep>,
     readback: wgpu::Buffer,
     peak_bytes: u64,
+    running: AtomicBool,
+}
+
+/// The right to use a plan's buffers, given back when dropped.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn take(running: &'a AtomicBool) -> Result<Self, Error> {
+        if running.swap(true, Ordering::Acquire) {
+            let sentence = "the plan is running already; await that run first, or compile a plan for each";
+            return Err(Error::Invalid(sentence.into()));
+        }
+        Ok(Self(running))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 #[derive(Debug)]
@@ -92,7 +113,16 @@ impl Plan {
         }
         gpu.check()?;
         let peak_bytes = program.peak_bytes();
-        Ok(Self { gpu: gpu.clone(), graph: graph.clone(), own, shared, steps, readback, peak_bytes })
+        Ok(Self {
+            gpu: gpu.clone(),
+            graph: graph.clone(),
+            own,
+            shared,
+            steps,
+            readback,
+            peak_bytes,
+            running: AtomicBool::new(false),
+        })
     }
 
     /// The graph it was compiled from.
@@ -116,9 +146,11 @@ impl Plan {
     /// Computes the graph's outputs for new inputs.
     ///
     /// # Errors
-    /// Those of missing or misshapen inputs; [`Error::DeviceLost`] and [`Error::Gpu`] where the device failed.
+    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not
+    /// over; [`Error::DeviceLost`] and [`Error::Gpu`] where the device failed.
     pub async fn run(&self, inputs: &Inputs<'_>) -> Result<RunOutput, Error> {
         let inputs = inputs.of(&self.graph, Source::Input)?;
+        let _turn = Turn::take(&self.running)?;
         let start = Instant::now();
         for (id, _, value) in inputs {
             upload::write(self.gpu.queue(), &self.own[&id], value);
@@ -129,9 +161,9 @@ impl Plan {
         self.encode(&mut encoder);
         let bytes = self.encode_readback(&mut encoder);
         self.gpu.queue().submit([encoder.finish()]);
-        self.gpu.map(&self.readback, bytes).await?;
+        let mapped = self.gpu.map(&self.readback, bytes).await?;
         let computed = Instant::now();
-        let outputs = self.read(bytes)?;
+        let outputs = self.split_outputs(&mapped.words()?)?;
         let timing = RunTiming { upload: uploaded - start, gpu: computed - uploaded, readback: computed.elapsed() };
         Ok(RunOutput { outputs, timing })
     }
@@ -169,16 +201,8 @@ impl Plan {
         offset.max(SMALLEST_BUFFER)
     }
 
-    fn read(&self, bytes: u64) -> Result<BTreeMap<String, HostTensor>, Error> {
-        let mapped = self
-            .readback
-            .get_mapped_range(0..bytes)
-            .map_err(|refusal| Error::Gpu { what: "reading back".into(), message: refusal.to_string() })?;
-        let words: Vec<f32> =
-            mapped.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
-        drop(mapped);
-        self.readback.unmap();
-        let mut rest = words.as_slice();
+    /// The outputs, which lie one after the other.
+    fn split_outputs(&self, mut rest: &[f32]) -> Result<BTreeMap<String, HostTensor>, Error> {
         let mut outputs = BTreeMap::new();
         for &id in self.graph.outputs() {
             let value = self.graph.value(id);
@@ -213,15 +237,13 @@ impl Buffers {
             let label = format!("mha.shared {index} {bytes} bytes");
             shared.push(buffer(gpu, &label, bytes, Usage::STORAGE | Usage::COPY_DST).await?);
         }
-        let read_bytes: u64 = graph.outputs().iter().map(|&id| graph.value(id).bytes()).sum();
         let params = params(program);
         let buffers = Self {
             own,
             shared,
             params: buffer(gpu, "mha.params", params.len() as u64, Usage::UNIFORM | Usage::COPY_DST).await?,
             absent: buffer(gpu, "mha.absent", SMALLEST_BUFFER, Usage::STORAGE).await?,
-            readback: buffer(gpu, "mha.readback", read_bytes.max(SMALLEST_BUFFER), Usage::MAP_READ | Usage::COPY_DST)
-                .await?,
+            readback: buffer(gpu, "mha.readback", readback_bytes(graph), Usage::MAP_READ | Usage::COPY_DST).await?,
         };
         gpu.queue().write_buffer(&buffers.params, 0, &params);
         Ok(buffers)

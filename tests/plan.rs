@@ -64,13 +64,18 @@ fn scores_beyond_a_binding_are_split_by_the_plan_before_anything_runs() {
     let mut rng = fastrand::Rng::with_seed(23);
     let spec = Spec { biases: false, ..Spec::new(1, 1, 1, 8, 8) };
     let layer = spec.layer(&mut rng);
-    for (length, blocks) in [(2048, 1), (2049, 2), (4096, 4), (12_000, 64)] {
+    // More than WebGPU's 128 MiB is never kept of the scores, whatever the device would allow.
+    let generous = DeviceProfile { max_binding_bytes: 2 << 30, max_buffer_bytes: 2 << 30, ..DeviceProfile::portable() };
+    let cases = [(2048, 1), (2049, 2), (4096, 4), (12_000, 64)];
+    for (length, blocks) in cases {
         let query = HostTensor::new([1, length, 64], vec![0.0; length * 64]).unwrap();
         let graph = layer.graph(&AttentionInputs::self_attention(query), false).unwrap();
+        let generous = PlanSummary::new(&graph, &generous).unwrap();
         let summary = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap();
+        assert_eq!(generous.peak_bytes, summary.peak_bytes);
         let count = summary.steps.iter().filter(|step| step.op == "softmax").count();
         assert_eq!(count, blocks, "{length} tokens");
-        assert!(summary.peak_bytes < (2 * 128 << 20) + 12 * 4 * 64 * length as u64, "{length} tokens");
+        assert!(summary.peak_bytes < (256 << 20) + 12 * 4 * 64 * length as u64, "{length} tokens");
     }
 }
 
@@ -87,8 +92,12 @@ fn running_again_allocates_nothing() {
     let plan = pollster::block_on(layer.compile(&device, &inputs, true)).unwrap();
     let counts = |gpu: &Gpu| {
         let counters = gpu.device().get_internal_counters().hal;
-        [&counters.buffers, &counters.bind_groups, &counters.compute_pipelines, &counters.buffer_memory]
-            .map(|c| c.read())
+        [
+            counters.buffers.read(),
+            counters.bind_groups.read(),
+            counters.compute_pipelines.read(),
+            counters.buffer_memory.read(),
+        ]
     };
     // The first run may grow what wgpu keeps for itself: staging memory and command pools.
     pollster::block_on(plan.run(&inputs)).unwrap();
@@ -125,6 +134,34 @@ fn inputs_that_do_not_fit_the_graph_are_refused() {
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &integers)), @"x is U32, but the graph was built for F32");
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &x).with("y", &x)), @r#"the graph has no input "y"; it has x"#);
     assert_eq!(pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap().outputs["y"].data(), [3.0]);
+}
+
+/// A future that is polled once and then dropped, as a caller does who stops waiting.
+fn start_and_abandon<T>(future: impl Future<Output = T>) {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let _ = future.as_mut().poll(&mut context);
+}
+
+#[test]
+fn an_abandoned_run_leaves_the_plan_usable() {
+    let plan = doubling(&gpu());
+    let x = HostTensor::new([1, 2], vec![1.0, 2.0]).unwrap();
+    for _ in 0..3 {
+        start_and_abandon(plan.run(&Inputs::new().with("x", &x)));
+        let outputs = pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap().outputs;
+        assert_eq!(outputs["y"].data(), [3.0]);
+    }
+}
+
+#[test]
+fn outputs_that_no_buffer_could_take_to_the_host_are_refused_with_the_numbers() {
+    let mut rng = fastrand::Rng::with_seed(25);
+    let layer = Spec::new(1, 1, 1, 8, 8).layer(&mut rng);
+    let query = HostTensor::new([1, 2896, 64], vec![0.0; 2896 * 64]).unwrap();
+    let graph = layer.graph(&AttentionInputs::self_attention(query), true).unwrap();
+    let error = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap_err();
+    insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or use --device cpu"#);
 }
 
 #[test]

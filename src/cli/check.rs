@@ -1,4 +1,6 @@
-//! `multihead check`.
+//! `multihead check`: computes cases and compares with the answers they carry, a line for each.
+//!
+//! All cases are tried. One that cannot be used is an error of its own; the exit code is that of the worst.
 
 use std::path::Path;
 
@@ -34,9 +36,9 @@ pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> 
     for path in &arguments.cases {
         let checked = check_case(path, arguments, &device).await;
         if arguments.how.json {
-            print::json(&line(path, &checked, device.name()));
+            print::json(&line(path, &checked, device.name()))?;
         } else if let Ok(checked) = &checked {
-            print::text(&told(path, checked));
+            print::text(&told(path, checked))?;
         }
         worst = worst.max(match checked {
             Ok(checked) if checked.comparison.ok => Outcome::Done,

@@ -1,4 +1,4 @@
-//! `multihead devices`.
+//! `multihead devices`: every adapter, best first, with what matters to attention, and the built-in CPU.
 
 use multihead::{AdapterSummary, Error, Gpu};
 
@@ -8,9 +8,9 @@ use super::{Outcome, print};
 pub(super) async fn devices(arguments: &DevicesArguments) -> Result<Outcome, Error> {
     let adapters = Gpu::adapters().await;
     if arguments.json {
-        adapters.iter().for_each(print::json);
+        adapters.iter().try_for_each(print::json)?;
     } else {
-        print::text(&told(&adapters));
+        print::text(&told(&adapters))?;
     }
     Ok(Outcome::Done)
 }

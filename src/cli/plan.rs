@@ -1,4 +1,6 @@
-//! `multihead plan`.
+//! `multihead plan`: prints the graph of a case and what a device would do; runs nothing.
+//!
+//! The profile is that of the adapter a run would use, otherwise the portable one; the print says which.
 
 use multihead::{Case, Device, DeviceChoice, DeviceProfile, Error, PlanSummary};
 
@@ -15,9 +17,9 @@ pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
     let profile = profile(&arguments.how.device).await?;
     let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
     if arguments.how.json {
-        print::json(&summary);
+        print::json(&summary)?;
     } else {
-        print::text(&format!("{graph}\n{summary}"));
+        print::text(&format!("{graph}\n{summary}"))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,23 +1,29 @@
-//! Writing to the terminal. A reader that goes away early is no fault: whatever is left unsaid was not wanted.
+//! Writing to the terminal.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
+use multihead::Error;
 use serde::Serialize;
 
-/// Prints text on stdout.
-pub(super) fn text(text: &str) {
+/// Prints text on stdout. A reader that goes away early is no fault: whatever is left unsaid was not wanted.
+pub(super) fn text(text: &str) -> Result<(), Error> {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Io { action: "write to standard output".into(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints one JSON object on a line of its own. Numbers that JSON cannot write, NaN and infinities, become null.
-pub(super) fn json(object: &impl Serialize) {
+pub(super) fn json(object: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(object).expect("our own objects should have string keys");
-    text(&format!("{line}\n"));
+    text(&format!("{line}\n"))
 }
 
-/// Prints one sentence on stderr.
+/// Prints one sentence on stderr; where that fails there is nowhere left to say so.
 pub(super) fn error(error: &impl Display) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }

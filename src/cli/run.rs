@@ -1,9 +1,12 @@
-//! `multihead run`.
+//! `multihead run`: computes one case, writes what was asked for, says how it went.
+//!
+//! The case, the paths of the output files and the sizes are checked before a device is opened; files are written after
+//! everything has been computed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use multihead::{AttentionOutput, Case, Comparison, Device, Error, Shape};
+use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Shape};
 use serde::Serialize;
 
 use super::args::RunArguments;
@@ -44,25 +47,34 @@ struct Computed {
 pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
     let case = Case::open(&arguments.case, &arguments.how.case_options())?;
     outputs::check(arguments, &case)?;
-    let attention = case.attention().map_err(|error| error.in_file(&arguments.case))?;
+    let in_case = |error: Error| error.in_file(&arguments.case);
+    let attention = case.attention().map_err(in_case)?;
     // What does not fit is found before a device is opened.
-    attention.sizes(&case.inputs).map_err(|error| error.in_file(&arguments.case))?;
+    attention.graph(&case.inputs, with_weights(arguments)).map_err(in_case)?;
     let device = super::open(&arguments.how.device).await?;
-    let computed = compute(arguments, &case, &device).await.map_err(|error| error.in_file(&arguments.case))?;
+    let computed = compute(arguments, &case, &attention, &device).await.map_err(in_case)?;
     outputs::write(arguments, &case, &computed.result)?;
     let report = report(arguments, &case, &device, &computed);
     if arguments.how.json {
-        print::json(&report);
+        print::json(&report)?;
     } else {
-        print::text(&told(&report, arguments));
+        print::text(&told(&report, arguments))?;
     }
     Ok(Outcome::Done)
 }
 
-async fn compute(arguments: &RunArguments, case: &Case, device: &Device) -> Result<Computed, Error> {
-    let with_weights = arguments.with_weights || arguments.maps.is_some();
+fn with_weights(arguments: &RunArguments) -> bool {
+    arguments.with_weights || arguments.maps.is_some()
+}
+
+async fn compute(
+    arguments: &RunArguments,
+    case: &Case,
+    attention: &MultiHeadAttention,
+    device: &Device,
+) -> Result<Computed, Error> {
     let start = Instant::now();
-    let plan = case.attention()?.compile(device, &case.inputs, with_weights).await?;
+    let plan = attention.compile(device, &case.inputs, with_weights(arguments)).await?;
     let compile = start.elapsed();
     let result = plan.run(&case.inputs).await?;
     Ok(Computed { result, dispatches: plan.num_dispatches(), compile })

@@ -60,7 +60,7 @@ impl Graph {
                 text
             }
             Op::TransposeQkv(op) | Op::TransposeOutput(op) => {
-                format!("{}, {} heads", name(op.input), op.num_heads)
+                format!("{}, {} head{}", name(op.input), op.num_heads, if op.num_heads == 1 { "" } else { "s" })
             }
             Op::AppendKey(op) => format!("{}, then {}", name(op.input), name(op.key)),
         }

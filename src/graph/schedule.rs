@@ -29,8 +29,12 @@ impl Limits {
 /// the binding that WebGPU guarantees. More would cost memory and cache and gain nothing.
 const SCRATCH_BYTES: u64 = 128 << 20;
 
-/// A truth value's bit is found by a 32-bit number.
+/// Shaders find a truth value's bit, and compilers a word's byte, by a 32-bit number.
 const MOST_BITS_BYTES: u64 = 1 << 29;
+const MOST_WORDS_BYTES: u64 = 1 << 31;
+
+/// Bindings and buffers end at multiples of this: four words.
+pub(crate) const WINDOW_STEP: u64 = 16;
 
 /// More dispatches than any run should record.
 const MOST_STEPS: usize = 1 << 16;
@@ -192,14 +196,22 @@ impl Chain<'_> {
             })
             .filter_map(|(value, range)| {
                 let dtype = self.graph.value(value).dtype;
-                let have = match dtype {
-                    DType::Bool => self.limits.binding_bytes.min(MOST_BITS_BYTES),
-                    DType::F32 | DType::U32 => self.limits.binding_bytes,
+                let most = match dtype {
+                    _ if self.is_scratch(value) => SCRATCH_BYTES,
+                    DType::Bool => MOST_BITS_BYTES,
+                    DType::F32 | DType::U32 => MOST_WORDS_BYTES,
                 };
+                let have = self.limits.binding_bytes.min(most);
                 let need = window_bytes(dtype, &range, self.limits.alignment);
                 (need > have).then_some(Excess { value, need, have })
             })
             .max_by_key(|excess| excess.need)
+    }
+
+    /// Whether a value passes from one node of the chain to the next.
+    fn is_scratch(&self, value: ValueId) -> bool {
+        let passing = self.nodes.start..self.nodes.end - 1;
+        self.graph.nodes()[passing].iter().any(|node| node.output == value)
     }
 
     fn too_large(&self, excess: &Excess) -> Error {
@@ -227,9 +239,10 @@ impl Chain<'_> {
     }
 }
 
-/// The bytes of a binding that holds `range`, from the last aligned byte before it.
+/// The bytes of a binding that holds `range`, from the last aligned byte before it to the end of a group of four words:
+/// a kernel that reads four words at a time may not find the last group cut off.
 pub(crate) fn window_bytes(dtype: DType, range: &Range<usize>, alignment: u64) -> u64 {
-    dtype.bytes(range.end) - window_start(dtype, range.start, alignment)
+    dtype.bytes(range.end).next_multiple_of(WINDOW_STEP) - window_start(dtype, range.start, alignment)
 }
 
 /// The last aligned byte at or before an element.

@@ -1,4 +1,4 @@
-//! `append_key` on the GPU.
+//! `append_key` on the GPU: a copy with one more row, an element to an invocation.
 
 use super::params::params;
 use super::{Kernel, Launch, Request, fold, size};

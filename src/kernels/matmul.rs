@@ -1,4 +1,7 @@
-//! `matmul` on the GPU.
+//! `matmul` on the GPU: a tile in workgroup memory for GPUs, registers alone for CPU adapters.
+//!
+//! A grid of tiles over (rows, cols) for each batch, folded into two dimensions. A right operand of one matrix makes all
+//! rows one batch.
 
 use super::params::params;
 use super::{Kernel, Launch, Request, fold, size, wrapped};

@@ -1,4 +1,7 @@
-//! `softmax` on the GPU.
+//! `softmax` on the GPU: a row to a workgroup for GPUs, a row to an invocation for CPU adapters.
+//!
+//! Scale, bias and everything that hides keys happen in the one pass over a row; absent operands are told by `has_…`
+//! parameters.
 
 use super::params::params;
 use super::{Kernel, Launch, Request, fold, size, wrapped};

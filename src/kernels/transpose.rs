@@ -1,4 +1,6 @@
-//! `transpose_qkv` and `transpose_output` on the GPU.
+//! `transpose_qkv` and `transpose_output` on the GPU: copies, an element to an invocation.
+//!
+//! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
 use super::params::params;
 use super::{Kernel, Launch, Request, fold, size};

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
-use crate::graph::schedule::{Limits, Schedule, Step, window_bytes, window_start};
+use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
 use crate::graph::{DType, Graph, Source, ValueId};
 use crate::kernels::{self, Launch, Request};
 
@@ -57,8 +57,10 @@ impl Program {
         let (homes, shared) = share_buffers(graph, &schedule);
         let sizes = own.iter().map(|&(id, bytes)| (Home::Own(id), bytes));
         let sizes = sizes.chain(shared.iter().enumerate().map(|(index, &bytes)| (Home::Shared(index), bytes)));
-        for (home, bytes) in sizes {
-            check_buffer(graph, home, bytes, profile)?;
+        let named = sizes.map(|(home, bytes)| (told(graph, home), bytes));
+        let readback = ("a buffer for all outputs".into(), readback_bytes(graph));
+        for (what, bytes) in named.chain([readback]) {
+            check_buffer(what, bytes, profile)?;
         }
         let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, homes };
         let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect();
@@ -73,11 +75,11 @@ impl Program {
 }
 
 /// The smallest buffer; a binding of nothing is an error in WebGPU.
-pub(crate) const SMALLEST_BUFFER: u64 = 16;
+pub(crate) const SMALLEST_BUFFER: u64 = WINDOW_STEP;
 
-/// A buffer's size: whole groups of four words, so that kernels that read four at a time stay inside.
+/// A buffer's size: as much as its last binding may want.
 fn buffer_bytes(bytes: u64) -> u64 {
-    bytes.div_ceil(16).max(1) * 16
+    bytes.next_multiple_of(WINDOW_STEP).max(SMALLEST_BUFFER)
 }
 
 fn own_buffers(graph: &Graph) -> Vec<(ValueId, u64)> {
@@ -142,14 +144,23 @@ fn stored_bytes(graph: &Graph, schedule: &Schedule, id: ValueId) -> u64 {
         .unwrap_or(0)
 }
 
-fn check_buffer(graph: &Graph, home: Home, bytes: u64, profile: &DeviceProfile) -> Result<(), Error> {
+/// The size of the buffer that takes all outputs to the host.
+pub(crate) fn readback_bytes(graph: &Graph) -> u64 {
+    let outputs = graph.outputs().iter().map(|&id| graph.value(id).bytes());
+    outputs.fold(0, u64::saturating_add).max(SMALLEST_BUFFER)
+}
+
+fn told(graph: &Graph, home: Home) -> String {
+    match home {
+        Home::Own(id) => format!("{} {}", graph.value(id).name, graph.value(id).shape),
+        Home::Shared(_) => "a buffer of intermediate values".into(),
+    }
+}
+
+fn check_buffer(what: String, bytes: u64, profile: &DeviceProfile) -> Result<(), Error> {
     if bytes <= profile.max_buffer_bytes {
         return Ok(());
     }
-    let what = match home {
-        Home::Own(id) => format!("{} {}", graph.value(id).name, graph.value(id).shape),
-        Home::Shared(_) => "a buffer of intermediate values".into(),
-    };
     Err(Error::LimitExceeded {
         what,
         need: bytes,
@@ -203,5 +214,35 @@ impl Compiler<'_> {
         };
         let base = 0_u32.wrapping_sub(kernels::wrapped(stored_from as u64)).wrapping_sub(kernels::wrapped(skipped));
         (Binding { home: self.homes[id.0], bytes: start..end }, base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{GraphBuilder, Matmul};
+
+    /// A kernel that reads four words at a time finds the last group of its window whole.
+    #[test]
+    fn bindings_end_at_whole_groups_of_four_words_inside_their_buffers() {
+        let mut builder = GraphBuilder::new();
+        let lhs = builder.input("lhs", [1, 9, 4], DType::F32).unwrap();
+        let rhs = builder.input("rhs", [1, 4, 12], DType::F32).unwrap();
+        let op = Matmul { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: false };
+        let out = builder.matmul("out", op).unwrap();
+        let graph = builder.finish(&[out]);
+        let mut num_blocks = 0;
+        for max_binding_bytes in [176, 208, 240, 4096] {
+            let profile = DeviceProfile { max_binding_bytes, offset_alignment: 32, ..DeviceProfile::portable() };
+            let program = Program::new(&graph, &profile, &["matmul_register_vec4"]).unwrap();
+            num_blocks += program.dispatches.len();
+            for binding in program.dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
+                let bytes = binding.bytes.end - binding.bytes.start;
+                assert!(bytes % 16 == 0 && bytes <= max_binding_bytes, "{binding:?}");
+                let buffer = program.own.iter().find(|(id, _)| binding.home == Some(Home::Own(*id)));
+                assert!(buffer.is_none_or(|&(_, size)| binding.bytes.end <= size), "{binding:?}");
+            }
+        }
+        assert!(num_blocks > 8, "{num_blocks} blocks are no test of splitting");
     }
 }

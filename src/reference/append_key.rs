@@ -1,4 +1,4 @@
-//! `append_key` on the CPU.
+//! `append_key` on the CPU: the rows of the input, then the learned key.
 
 use super::view::View;
 use crate::graph::footprint::Block;

@@ -15,7 +15,7 @@ use crate::shape::HostTensor;
 /// Computes a graph's outputs, by name, in the arithmetic of `T`.
 ///
 /// # Errors
-/// Those of missing or misshapen tensors; [`Error::LimitExceeded`] when memory runs out.
+/// Those of missing or misshapen tensors; [`Error::Invalid`] when memory runs out.
 ///
 /// # Example
 /// ```
@@ -130,13 +130,12 @@ impl<T: Real> Memory<'_, T> {
             Stored::Real { data, base } if !scratch => Ok((data, base)),
             _ => {
                 let mut data = Vec::new();
-                data.try_reserve_exact(range.len()).map_err(|_| Error::LimitExceeded {
-                    what: format!("{} {}", value.name, value.shape),
-                    need: range.len() as u64 * size_of::<T>() as u64,
-                    have: 0,
-                    unit: "bytes",
-                    limit: "what the system would still give".into(),
-                    hint: "cut the batch into pieces".into(),
+                data.try_reserve_exact(range.len()).map_err(|_| {
+                    let bytes = range.len() as u64 * size_of::<T>() as u64;
+                    Error::Invalid(format!(
+                        "{} {} needs {bytes} bytes, more memory than is left; cut the batch into pieces",
+                        value.name, value.shape
+                    ))
                 })?;
                 data.resize(range.len(), T::zero());
                 Ok((data, range.start))

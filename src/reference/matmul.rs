@@ -1,4 +1,6 @@
-//! `matmul` on the CPU.
+//! `matmul` on the CPU: sums in the order of k.
+//!
+//! Hidden elements of the left operand are left out, whatever they would be multiplied with.
 
 use super::view::{Real, View, is_hidden};
 use crate::graph::Matmul;

@@ -1,4 +1,6 @@
-//! `softmax` on the CPU.
+//! `softmax` on the CPU: a row's largest score, then the powers, then their sum divides them.
+//!
+//! A hidden key is `None`, not a low score.
 
 use super::view::{Real, View, hidden};
 use crate::graph::footprint::Block;
