@@ -9,6 +9,7 @@ use super::{AttentionConfig, AttentionInputs, AttentionOutput, Weights};
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, Inputs};
+use crate::plan::PlanOptions;
 use crate::reference::{self, Real};
 use crate::shape::HostTensor;
 
@@ -91,7 +92,22 @@ impl MultiHeadAttention {
         inputs: &AttentionInputs,
         with_weights: bool,
     ) -> Result<AttentionPlan, Error> {
-        AttentionPlan::new(self, device, inputs, with_weights).await
+        self.compile_with(device, inputs, with_weights, &PlanOptions::default()).await
+    }
+
+    /// As [`compile`](Self::compile), with a say in how the graph is computed on a GPU.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub async fn compile_with(
+        &self,
+        device: &Device,
+        inputs: &AttentionInputs,
+        with_weights: bool,
+        options: &PlanOptions,
+    ) -> Result<AttentionPlan, Error> {
+        let graph = self.graph(inputs, with_weights)?;
+        AttentionPlan::new(self, device, inputs, graph, options).await
     }
 
     /// Computes one call.

@@ -63,10 +63,7 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let with_weights = expected.attention_weights.is_some();
     let got = attention.compile(device, &case.inputs, with_weights).await?.run(&case.inputs).await?;
     let tolerance = case.tolerance();
-    let output = expected.output.as_ref().map(|expected| Comparison::new("output", &got.output, expected, tolerance));
-    let weights = expected.attention_weights.as_ref().zip(got.attention_weights.as_ref());
-    let weights = weights.map(|(expected, got)| Comparison::new("attention_weights", got, expected, tolerance));
-    let comparison = output.into_iter().chain(weights).reduce(Comparison::and).ok_or_else(|| Error::Missing {
+    let comparison = expected.compare(&got, tolerance).ok_or_else(|| Error::Missing {
         what: "expected.output or expected.attention_weights".into(),
         hint: "a check needs an answer to compare with; `multihead run` only computes".into(),
     })?;
@@ -91,11 +88,7 @@ fn told(path: &Path, Checked { comparison, tolerance }: &Checked) -> String {
     let mut text =
         format!("{verdict}  {}  max error {:.1e}, tolerance {tolerance:e}", path.display(), comparison.max_error);
     if let (false, Some(worst)) = (comparison.ok, &comparison.worst) {
-        let Worst { tensor, index, got, expected } = worst;
-        text += &match index.as_slice() {
-            [] => format!("; {tensor} has another shape than expected"),
-            index => format!("; {tensor}{index:?} is {got}, expected {expected}"),
-        };
+        text += &format!("; {worst}");
     }
     text + "\n"
 }

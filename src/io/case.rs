@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::archive::Archive;
 use super::layout::{Prefix, weights_from_file};
 use super::settings::Settings;
-use crate::attention::{AttentionConfig, AttentionInputs, MultiHeadAttention, Weights};
+use crate::attention::{AttentionConfig, AttentionInputs, AttentionOutput, MultiHeadAttention, Weights};
+use crate::compare::Comparison;
 use crate::error::Error;
 use crate::shape::HostTensor;
 
@@ -72,6 +73,21 @@ pub struct Expected {
     pub output: Option<HostTensor>,
     /// (B, H, Lq, Lk), or Lk + 1 columns with `bias_k`.
     pub attention_weights: Option<HostTensor>,
+}
+
+impl Expected {
+    /// How an answer differs from this one, both tensors together; `None` where neither can be compared.
+    #[must_use]
+    pub fn compare(&self, got: &AttentionOutput, tolerance: f64) -> Option<Comparison> {
+        let tensors = [
+            ("output", Some(&got.output), &self.output),
+            ("attention_weights", got.attention_weights.as_ref(), &self.attention_weights),
+        ];
+        tensors
+            .into_iter()
+            .filter_map(|(name, got, expected)| Some(Comparison::new(name, got?, expected.as_ref()?, tolerance)))
+            .reduce(Comparison::and)
+    }
 }
 
 /// What is read differently from what the case file says.
