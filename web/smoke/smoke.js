@@ -27,7 +27,7 @@ async function report() {
   const gpu = await WebGpu.open();
   const lines = [];
   for (const name of await (await fetch("cases.json")).json()) {
-    const bytes = new Uint8Array(await (await fetch(`cases/${name}`)).arrayBuffer());
+    const bytes = await (await fetch(`cases/${name}`)).bytes();
     for (const preferred of preferences()) {
       lines.push(await computed(gpu, name, bytes, preferred));
     }

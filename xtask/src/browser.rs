@@ -19,6 +19,9 @@ use site::Site;
 /// What the library is built with.
 const LIBRARY: [&str; 4] = ["--lib", "--no-default-features", "--features", "web"];
 
+/// What writes the JavaScript around it.
+const TOOL: [&str; 6] = ["run", "--quiet", "--profile", "tool", "--package", "multihead-bindings"];
+
 /// Where the bindings go, below the workspace's root.
 const BINDINGS: &str = "target/web";
 
@@ -80,7 +83,7 @@ fn steps(toolchain: Toolchain) -> [Step; 3] {
     [
         toolchain.cargo("lints of the library for browsers", WASM, "clippy", &lints),
         toolchain.cargo("library for browsers", WASM, "rustc", &build),
-        Step::cargo("bindings", ["run", "--quiet", "--package", "multihead-bindings", "--", &library, BINDINGS]),
+        Step::cargo("bindings", [&TOOL[..], &["--", &library, BINDINGS]].concat()),
     ]
 }
 

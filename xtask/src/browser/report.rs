@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 /// The case whose expected output is wrong: the page must say that it differs.
-pub(super) const WRONG: &str = "wrong answer";
+pub(super) const WRONG: &str = "wrong_answer";
 /// The case that is no case file: the page must say so.
-pub(super) const BROKEN: &str = "no case file";
+pub(super) const BROKEN: &str = "no_case_file";
 
 /// What the page sends.
 #[derive(Debug, Deserialize)]
@@ -90,7 +90,8 @@ impl fmt::Display for Report {
         match self {
             Self::Computed { adapter, lines } => {
                 write!(f, "  adapter \"{adapter}\"")?;
-                lines.iter().try_for_each(|line| write!(f, "\n{line}"))
+                write!(f, ", {} answers; those with the kernels that its profile chooses:", lines.len())?;
+                lines.iter().filter(|line| line.preferred.is_empty()).try_for_each(|line| write!(f, "\n{line}"))
             }
             Self::Failed { error } => write!(f, "  {error}"),
         }
@@ -106,7 +107,7 @@ impl fmt::Display for Line {
             (Some(true), None) => format!("max error {}", max_error.as_deref().unwrap_or("unknown")),
             (_, None) => format!("differs: {}", worst.as_deref().unwrap_or("nothing to compare with")),
         };
-        write!(f, "  {case:<22} {preferred:<21} {verdict}")
+        write!(f, "  {case:<20}  {preferred:<20}  {verdict}")
     }
 }
 
@@ -118,8 +119,8 @@ mod tests {
     fn judged(from: &str, to: &str) -> Result<()> {
         let json = r#"{"adapter": "a", "lines": [
             {"case": "good", "preferred": [], "kernels": ["matmul_tiled"], "agrees": true, "maxError": "1e-7"},
-            {"case": "wrong answer", "preferred": [], "kernels": [], "agrees": false, "worst": "output[0] is 1"},
-            {"case": "no case file", "preferred": [], "error": "too short"}]}"#;
+            {"case": "wrong_answer", "preferred": [], "kernels": [], "agrees": false, "worst": "output[0] is 1"},
+            {"case": "no_case_file", "preferred": [], "error": "too short"}]}"#;
         assert!(json.contains(from));
         Report::parse(&json.replace(from, to))?.judge(&["matmul_tiled".into()])
     }
@@ -131,7 +132,7 @@ mod tests {
             (r#""agrees": true"#, r#""agrees": false"#),
             (r#""agrees": true"#, r#""error": "device lost""#),
             (r#""agrees": false"#, r#""agrees": true"#),
-            ("no case file", "another case"),
+            ("no_case_file", "another case"),
             (r#""error": "too short""#, r#""agrees": true"#),
             (r#"["matmul_tiled"]"#, "[]"),
         ] {
