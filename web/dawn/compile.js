@@ -56,7 +56,8 @@ async function open() {
   if (!adapter) {
     throw new Error("Dawn finds no adapter; let VK_DRIVER_FILES name a Vulkan driver, for instance SwiftShader's");
   }
-  return { name: Object.values(adapter.info).join(" "), device: await adapter.requestDevice() };
+  const { vendor, architecture, description } = adapter.info;
+  return { name: [vendor, architecture, description].join(" "), device: await adapter.requestDevice() };
 }
 
 async function main(file) {
