@@ -7,13 +7,13 @@ mod outputs;
 mod plan;
 mod print;
 mod run;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use multihead::{CpuReason, Device, DeviceChoice, Error};
 
-use args::{Arguments, Command};
+use args::Command;
 
 /// How a command ended, as its exit code; the worst of several is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,10 @@ impl Outcome {
 
 /// Parses the command line, runs the command, prints what went wrong.
 pub(crate) fn run() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command = match usage::command() {
+        Ok(command) => command,
+        Err(outcome) => return ExitCode::from(outcome as u8),
+    };
     let result = pollster::block_on(async {
         match command {
             Command::Run(arguments) => run::run(&arguments).await,

@@ -76,7 +76,7 @@ impl Comparison {
         }
         let worst = worst.map(|(_, place)| Worst {
             tensor: tensor.into(),
-            index: index_of(place, expected.shape().axes()),
+            index: expected.shape().index_of(place),
             got: got.data()[place].into(),
             expected: expected.data()[place].into(),
         });
@@ -118,16 +118,6 @@ fn share_of(difference: f64, expected: f64) -> f64 {
 /// The larger of two, and NaN if one is.
 fn larger(a: f64, b: f64) -> f64 {
     if b.is_nan() || b > a { b } else { a }
-}
-
-/// The place of a row-major element, axis by axis.
-fn index_of(mut place: usize, axes: &[usize]) -> Vec<usize> {
-    let mut index = vec![0; axes.len()];
-    for (index, &axis) in index.iter_mut().zip(axes).rev() {
-        *index = place % axis;
-        place /= axis;
-    }
-    index
 }
 
 #[cfg(test)]

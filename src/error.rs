@@ -44,7 +44,7 @@ pub enum Error {
     /// A setting or an element lies outside what is allowed.
     #[error("{what} is {value}, but {allowed}")]
     OutOfRange {
-        /// The setting or element: "window", "element 3 of `valid_lens`".
+        /// The setting or element: "window", "`valid_lens[1, 3]`".
         what: String,
         /// Its value, as written.
         value: String,

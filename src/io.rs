@@ -19,7 +19,7 @@ mod tensor_file;
 mod words;
 
 pub use archive::Archive;
-pub use atomic::write_atomically;
+pub use atomic::{writable_place, write_atomically};
 pub use case::{Case, CaseOptions, Expected};
 pub use layout::weights_from_file;
 pub use settings::Settings;

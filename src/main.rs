@@ -5,6 +5,7 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    env_logger::init();
+    // Silent unless RUST_LOG says otherwise; what users need to know comes as one sentence.
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("off")).init();
     cli::run()
 }

@@ -37,6 +37,16 @@ impl Shape {
         }
         self.0.iter().try_fold(1_usize, |product, &axis| product.checked_mul(axis))
     }
+
+    /// Where the element at a row-major `place` stands, axis by axis.
+    pub(crate) fn index_of(&self, mut place: usize) -> Vec<usize> {
+        let mut index = vec![0; self.0.len()];
+        for (index, &axis) in index.iter_mut().zip(&self.0).rev() {
+            *index = place % axis;
+            place /= axis;
+        }
+        index
+    }
 }
 
 impl<const RANK: usize> From<[usize; RANK]> for Shape {
@@ -148,6 +158,13 @@ mod tests {
         assert_eq!(Shape::from([usize::MAX, usize::MAX, 0]).checked_len(), Some(0));
         assert_eq!(Shape::from([usize::MAX, 2]).checked_len(), None);
         assert_eq!(Shape::from([]).checked_len(), Some(1));
+    }
+
+    #[test]
+    fn elements_are_found_axis_by_axis() {
+        assert_eq!(Shape::from([2, 3, 4]).index_of(23), [1, 2, 3]);
+        assert_eq!(Shape::from([2, 3, 4]).index_of(6), [0, 1, 2]);
+        assert_eq!(Shape::from([]).index_of(0), [0; 0]);
     }
 
     #[test]

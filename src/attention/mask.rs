@@ -33,13 +33,15 @@ impl Mask {
                 allowed: "must be at least 1".into(),
             });
         }
-        let lens = self.valid_lens.as_ref().map_or(&[][..], HostTensor::data);
+        let Some(lens) = &self.valid_lens else {
+            return Ok(());
+        };
         let outside = |&len: &i64| usize::try_from(len).map_or(true, |len| len > num_keys);
-        match lens.iter().position(outside) {
+        match lens.data().iter().position(outside) {
             None => Ok(()),
-            Some(index) => Err(Error::OutOfRange {
-                what: format!("element {index} of valid_lens"),
-                value: lens[index].to_string(),
+            Some(place) => Err(Error::OutOfRange {
+                what: format!("valid_lens{:?}", lens.shape().index_of(place)),
+                value: lens.data()[place].to_string(),
                 allowed: format!("must be between 0 and the number of keys, {num_keys}"),
             }),
         }

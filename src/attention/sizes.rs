@@ -26,15 +26,15 @@ impl HeadSizes {
         let [key_rows, _] = matrix("W_k", &weights.w_k)?;
         let [value_rows, _] = matrix("W_v", &weights.w_v)?;
         let [output_rows, output_cols] = matrix("W_o", &weights.w_o)?;
-        let head_dim = divides("the number of rows of W_q,", query_rows, "num_heads", num_heads)?;
-        agree("head_dim", config.head_dim, head_dim, "rows of W_q / num_heads")?;
-        at_least_one("head_dim", head_dim)?;
-        let num_kv_heads = divides("the number of rows of W_k,", key_rows, "head_dim", head_dim)?;
-        agree("num_kv_heads", config.num_kv_heads, num_kv_heads, "rows of W_k / head_dim")?;
-        at_least_one("num_kv_heads", num_kv_heads)?;
+        let head_dim = divides("W_q's row count", query_rows, "num_heads", num_heads)?;
+        agree("head_dim", config.head_dim, head_dim, "W_q's row count / num_heads")?;
+        at_least_one("W_q's row count / num_heads", head_dim)?;
+        let num_kv_heads = divides("W_k's row count", key_rows, "head_dim", head_dim)?;
+        agree("num_kv_heads", config.num_kv_heads, num_kv_heads, "W_k's row count / head_dim")?;
+        at_least_one("W_k's row count / head_dim", num_kv_heads)?;
         divides("num_heads", num_heads, "num_kv_heads", num_kv_heads)?;
-        let value_dim = divides("the number of rows of W_v,", value_rows, "num_kv_heads", num_kv_heads)?;
-        at_least_one("value_dim", value_dim)?;
+        let value_dim = divides("W_v's row count", value_rows, "num_kv_heads", num_kv_heads)?;
+        at_least_one("W_v's row count / num_kv_heads", value_dim)?;
         if [output_rows, output_cols] != [num_hiddens, num_heads * value_dim] {
             return Err(Error::WrongShape {
                 what: "W_o".into(),
@@ -60,7 +60,7 @@ impl HeadSizes {
             [inputs.query(), inputs.key(), inputs.value()].map(|tensor| tensor.shape().axes()[2]);
         let head_dim = divides("the query's width E", query_width, "num_heads", num_heads)?;
         agree("head_dim", config.head_dim, head_dim, "E / num_heads")?;
-        at_least_one("head_dim", head_dim)?;
+        at_least_one("the query's width E / num_heads", head_dim)?;
         if num_kv_heads.checked_mul(head_dim) != Some(key_width) {
             return Err(Error::WrongShape {
                 what: "key".into(),
@@ -72,7 +72,7 @@ impl HeadSizes {
             });
         }
         let value_dim = divides("the value's width", value_width, "num_kv_heads", num_kv_heads)?;
-        at_least_one("value_dim", value_dim)?;
+        at_least_one("the value's width / num_kv_heads", value_dim)?;
         Ok(Self { num_heads, num_kv_heads, head_dim, value_dim })
     }
 
@@ -123,7 +123,7 @@ fn agree(what: &str, given: Option<usize>, found: usize, source: &str) -> Result
         Some(given) if given != found => Err(Error::OutOfRange {
             what: what.into(),
             value: given.to_string(),
-            allowed: format!("{source} is {found}"),
+            allowed: format!("{source} is {found}; leave {what} out, or give {found}"),
         }),
         _ => Ok(()),
     }

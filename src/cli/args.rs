@@ -1,9 +1,11 @@
 //! What can be said on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use multihead::{CaseOptions, DeviceChoice, Settings};
+use multihead::{CaseOptions, DeviceChoice, Error, Settings};
+use serde_json::{Number, Value};
 
 /// Multi-head attention on any GPU, through WebGPU.
 ///
@@ -37,11 +39,11 @@ pub(super) struct RunArguments {
     /// Write `attention_weights` (B, H, Lq, Lk) too.
     #[arg(long, requires = "output")]
     pub(super) with_weights: bool,
-    /// Draw the attention maps of all heads of one batch entry here; .png or .svg.
+    /// Draw the attention maps of all heads of one batch entry here, as .png or .svg.
     #[arg(long, value_name = "PICTURE")]
     pub(super) maps: Option<PathBuf>,
-    /// The batch entry to draw.
-    #[arg(long, value_name = "INDEX", default_value_t = 0, requires = "maps")]
+    /// The batch entry to draw with --maps, counted from 0.
+    #[arg(long, value_name = "INDEX", default_value_t = 0, requires = "maps", value_parser = index)]
     pub(super) batch_entry: usize,
     #[command(flatten)]
     pub(super) how: HowArguments,
@@ -78,15 +80,16 @@ pub(super) struct DevicesArguments {
 #[derive(Debug, Args)]
 pub(super) struct HowArguments {
     /// Where to compute: `auto` (the best adapter, else the CPU), `cpu`, or a part of an adapter's name.
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
     pub(super) device: DeviceChoice,
     /// Whether to stream over the keys; until a streaming kernel exists, every choice materialises the weights.
     #[arg(long, value_enum, default_value_t = Fused::Auto)]
     pub(super) fused: Fused,
-    /// Take the projection weights from this safetensors file, whatever the case holds.
+    /// Take the projection weights from this safetensors file (D2L, PyTorch, BERT, Llama or GPT-2 names, under --prefix)
+    /// instead of the case's own.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON, one object a line.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
@@ -102,63 +105,99 @@ pub(super) enum Fused {
 }
 
 /// The case file's settings, which a flag of the same name overrides.
+///
+/// A number is held to the rules of its field where it is read, so that the sentence names the flag, not the file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Settings that override the case file's")]
 struct SettingsArguments {
     /// Query heads, H.
-    #[arg(long, value_name = "H")]
-    num_heads: Option<usize>,
-    /// Key/value heads, G, which divides H.
-    #[arg(long, value_name = "G")]
-    num_kv_heads: Option<usize>,
-    /// Width of one query or key head.
-    #[arg(long, value_name = "WIDTH")]
-    head_dim: Option<usize>,
-    /// Query i sees keys up to position i + offset; `--causal=false` switches it off.
+    #[arg(long, value_name = "H", allow_hyphen_values = true, value_parser = number("num_heads"))]
+    num_heads: Option<Settings>,
+    /// Key/value heads, G, which divides H; by default what the weights say, else H.
+    #[arg(long, value_name = "G", allow_hyphen_values = true, value_parser = number("num_kv_heads"))]
+    num_kv_heads: Option<Settings>,
+    /// Width of one query or key head, d; by default what the weights say, else E / H.
+    #[arg(long, value_name = "WIDTH", allow_hyphen_values = true, value_parser = number("head_dim"))]
+    head_dim: Option<Settings>,
+    /// Query i sees keys up to position i + the query offset only; `--causal=false` switches it off.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     causal: Option<bool>,
-    /// Where the first query stands among the keys; any integer.
-    #[arg(long, value_name = "OFFSET", allow_hyphen_values = true)]
-    query_offset: Option<i64>,
-    /// A key is visible when it is nearer than this to the query's position; at least 1.
-    #[arg(long, value_name = "KEYS")]
-    window: Option<u64>,
-    /// What scores are multiplied with; by default 1/√d, d the width of a head.
-    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
-    scale: Option<f64>,
-    /// Where the names of the weights begin.
+    /// Where the first query stands among the keys, for --causal and --window; any integer, by default 0.
+    #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, value_parser = number("query_offset"))]
+    query_offset: Option<Settings>,
+    /// A query sees keys nearer to its position than this only; at least 1.
+    #[arg(long, value_name = "KEYS", allow_hyphen_values = true, value_parser = number("window"))]
+    window: Option<Settings>,
+    /// What scores are multiplied with; by default 1/√d.
+    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = number("scale"))]
+    scale: Option<Settings>,
+    /// Where the names of the weights begin, such as `encoder.layer.3.`.
     #[arg(long)]
     prefix: Option<String>,
-    /// t of |got − expected| ≤ t·(1 + |expected|).
-    #[arg(long, value_name = "T")]
-    tolerance: Option<f64>,
+    /// The t of |got − expected| ≤ t·(1 + |expected|); by default 1e-4.
+    #[arg(long, value_name = "T", allow_hyphen_values = true, value_parser = number("tolerance"))]
+    tolerance: Option<Settings>,
     /// The probability of dropping a weight in training; only 0, evaluation, is supported.
-    #[arg(long, value_name = "P")]
-    dropout: Option<f64>,
+    #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = number("dropout"))]
+    dropout: Option<Settings>,
     /// What the pattern of dropped weights follows from.
-    #[arg(long)]
-    seed: Option<u64>,
+    #[arg(long, allow_hyphen_values = true, value_parser = number("seed"))]
+    seed: Option<Settings>,
+}
+
+/// Reads a place in a list.
+fn index(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, at least 0")
+}
+
+/// Reads a device; an empty name, as of an unset variable, would be a part of every adapter's.
+fn device() -> impl TypedValueParser<Value = DeviceChoice> {
+    NonEmptyStringValueParser::new().try_map(|name| name.parse::<DeviceChoice>())
+}
+
+/// Reads a flag's text as the one setting that the case file's field of this name would be.
+fn number(field: &'static str) -> impl Fn(&str) -> Result<Settings, String> + Clone {
+    move |text| {
+        let unsigned = text.parse::<u64>().ok().map(Number::from);
+        let signed = || text.parse::<i64>().ok().map(Number::from);
+        let float = || text.parse().ok().and_then(Number::from_f64);
+        let number = unsigned.or_else(signed).or_else(float);
+        let value = number.map_or_else(|| Value::from(text), Value::from);
+        Settings::from_json(&serde_json::json!({ field: value }).to_string()).map_err(|error| match error {
+            // clap says which flag and which value.
+            Error::OutOfRange { allowed, .. } => allowed,
+            error => error.to_string(),
+        })
+    }
+}
+
+impl SettingsArguments {
+    /// All flags together.
+    fn settings(&self) -> Settings {
+        let texts = Settings { causal: self.causal, prefix: self.prefix.clone(), ..Settings::default() };
+        let numbers = [
+            &self.num_heads,
+            &self.num_kv_heads,
+            &self.head_dim,
+            &self.query_offset,
+            &self.window,
+            &self.scale,
+            &self.tolerance,
+            &self.dropout,
+            &self.seed,
+        ];
+        numbers.into_iter().flatten().fold(texts, |settings, number| settings.overridden_by(number))
+    }
 }
 
 impl HowArguments {
     /// How to read a case.
     pub(super) fn case_options(&self) -> CaseOptions {
-        let settings = &self.settings;
-        CaseOptions {
-            overrides: Settings {
-                num_heads: settings.num_heads,
-                num_kv_heads: settings.num_kv_heads,
-                head_dim: settings.head_dim,
-                causal: settings.causal,
-                query_offset: settings.query_offset,
-                window: settings.window,
-                scale: settings.scale,
-                prefix: settings.prefix.clone(),
-                tolerance: settings.tolerance,
-                dropout: settings.dropout,
-                seed: settings.seed,
-            },
-            weights: self.weights.clone(),
-        }
+        CaseOptions { overrides: self.settings.settings(), weights: self.weights.clone() }
+    }
+
+    /// The file that weights are read from besides the case.
+    pub(super) fn weights(&self) -> Option<&Path> {
+        self.weights.as_deref()
     }
 }

@@ -13,7 +13,8 @@ use super::{Outcome, print};
 /// What is said of one case.
 #[derive(Serialize)]
 struct Line<'a> {
-    case: &'a Path,
+    /// As text, for a path need not be Unicode and JSON is.
+    case: String,
     ok: bool,
     max_error: Option<f64>,
     worst: Option<Worst>,
@@ -28,6 +29,8 @@ struct Line<'a> {
 struct Checked {
     comparison: Comparison,
     tolerance: f64,
+    /// Every tensor whose shape is another than expected, as the end of a sentence.
+    other_shapes: Vec<String>,
 }
 
 pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> {
@@ -67,13 +70,16 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
         what: "expected.output or expected.attention_weights".into(),
         hint: "a check needs an answer to compare with; `multihead run` only computes".into(),
     })?;
-    Ok(Checked { comparison, tolerance })
+    let others = expected.beside(&got).filter(|(_, got, expected)| got.shape() != expected.shape());
+    let other_shapes =
+        others.map(|(name, got, expected)| format!("{name} has shape {}, expected {}", got.shape(), expected.shape()));
+    Ok(Checked { comparison, tolerance, other_shapes: other_shapes.collect() })
 }
 
-fn line<'a>(case: &'a Path, checked: &Result<Checked, Error>, device: &'a str) -> Line<'a> {
+fn line<'a>(case: &Path, checked: &Result<Checked, Error>, device: &'a str) -> Line<'a> {
     let comparison = checked.as_ref().ok().map(|checked| &checked.comparison);
     Line {
-        case,
+        case: case.display().to_string(),
         ok: comparison.is_some_and(|comparison| comparison.ok),
         max_error: comparison.map(|comparison| comparison.max_error),
         worst: comparison.and_then(|comparison| comparison.worst.clone()),
@@ -83,11 +89,14 @@ fn line<'a>(case: &'a Path, checked: &Result<Checked, Error>, device: &'a str) -
     }
 }
 
-fn told(path: &Path, Checked { comparison, tolerance }: &Checked) -> String {
+fn told(path: &Path, Checked { comparison, tolerance, other_shapes }: &Checked) -> String {
     let verdict = if comparison.ok { "ok  " } else { "FAIL" };
-    let mut text =
-        format!("{verdict}  {}  max error {:.1e}, tolerance {tolerance:e}", path.display(), comparison.max_error);
-    if let (false, Some(worst)) = (comparison.ok, &comparison.worst) {
+    let path = print::one_line(&path.display());
+    let mut text = format!("{verdict}  {path}  max error {:.1e}, tolerance {tolerance:e}", comparison.max_error);
+    for other_shape in other_shapes {
+        text += &format!("; {other_shape}");
+    }
+    if let (false, true, Some(worst)) = (comparison.ok, other_shapes.is_empty(), &comparison.worst) {
         text += &format!("; {worst}");
     }
     text + "\n"

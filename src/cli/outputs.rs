@@ -1,40 +1,79 @@
 //! The files that `multihead run` writes: checked before anything is computed, written after everything is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use multihead::plot::{AttentionMaps, PictureFormat};
 use multihead::{AttentionOutput, Case, Error, io};
 
 use super::args::RunArguments;
 
-/// Refuses what could not be written in the end.
+/// Refuses what could not be written in the end, or would replace what is read.
 pub(super) fn check(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
-    if let Some(path) = &arguments.output {
-        check_folder(path)?;
+    if let Some(path) = &arguments.maps {
+        PictureFormat::from_path(path)?;
+        check_batch_entry(arguments, case).map_err(|error| error.in_file(&arguments.case))?;
     }
-    let Some(path) = &arguments.maps else {
-        return Ok(());
-    };
-    PictureFormat::from_path(path)?;
-    check_folder(path)?;
-    let batch = case.inputs.query.shape().axes()[0];
-    if arguments.batch_entry >= batch {
-        return Err(Error::OutOfRange {
-            what: "--batch-entry".into(),
-            value: arguments.batch_entry.to_string(),
-            allowed: format!("must be below the number of batch entries, {batch}"),
-        });
+    let read = [("the case", Some(arguments.case.as_path())), ("the weights", arguments.how.weights())];
+    let written = [("the output", arguments.output.as_deref()), ("the picture", arguments.maps.as_deref())];
+    // Devices and pipes can be shared.
+    let file = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    let mut taken: Vec<(&str, PathBuf)> =
+        read.into_iter().filter_map(|(what, path)| Some((what, file(path?)?))).collect();
+    for (what, path) in written.into_iter().filter_map(|(what, path)| Some((what, path?))) {
+        check_folder(path)?;
+        let Some(place) = io::writable_place(path)? else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            let sentence = format!("{what} would replace {other}; give it another path");
+            return Err(Error::Invalid(sentence).in_file(path));
+        }
+        taken.push((what, place));
     }
     Ok(())
 }
 
+/// Says what the system would say of folders, with the way out.
 fn check_folder(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if folder.is_dir() && !path.is_dir() {
+    let reason = if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        "this is a folder"
+    } else if folder.is_dir() {
+        return Ok(());
+    } else {
+        "its folder does not exist"
+    };
+    Err(Error::Invalid(format!("cannot write here, {reason}; give the path of a file")).in_file(path))
+}
+
+fn check_batch_entry(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
+    let batch = case.inputs.query.shape().axes()[0];
+    match batch.checked_sub(1) {
+        None => Err(Error::Invalid("there is no batch entry to draw; leave --maps out".into())),
+        Some(last) if arguments.batch_entry > last => Err(Error::OutOfRange {
+            what: "--batch-entry".into(),
+            value: arguments.batch_entry.to_string(),
+            allowed: format!("the case has entries 0 to {last}"),
+        }),
+        Some(_) => check_tokens(arguments, case),
+    }
+}
+
+fn check_tokens(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
+    let tokens = tokens(arguments, case).len();
+    let num_queries = case.inputs.query.shape().axes()[1];
+    if tokens == 0 || tokens == num_queries {
         return Ok(());
     }
-    let reason = if path.is_dir() { "it is a folder" } else { "its folder does not exist" };
-    Err(Error::Invalid(format!("cannot write here, {reason}; give the path of a file")).in_file(path))
+    Err(Error::OutOfRange {
+        what: format!("the number of `tokens` of batch entry {}", arguments.batch_entry),
+        value: tokens.to_string(),
+        allowed: format!("the picture needs one for each of {num_queries} queries; give as many, or none"),
+    })
+}
+
+/// The tokens of the batch entry to draw; none where the case says none.
+fn tokens<'a>(arguments: &RunArguments, case: &'a Case) -> &'a [String] {
+    let of_entry = case.tokens.as_ref().and_then(|tokens| tokens.get(arguments.batch_entry));
+    of_entry.map_or(&[], Vec::as_slice)
 }
 
 /// Writes what was asked for.
@@ -56,8 +95,7 @@ pub(super) fn write(arguments: &RunArguments, case: &Case, result: &AttentionOut
 fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &AttentionOutput) -> Result<Vec<u8>, Error> {
     let format = PictureFormat::from_path(path)?;
     let weights = result.attention_weights.as_ref().expect("maps should have been computed to be drawn");
-    let tokens =
-        case.tokens.as_ref().and_then(|tokens| tokens.get(arguments.batch_entry)).map_or(&[][..], Vec::as_slice);
+    let tokens = tokens(arguments, case);
     let of_keys = if case.inputs.key.is_none() { tokens } else { &[] };
     let title = case.about.clone().unwrap_or_else(|| "Attention maps".into());
     let caption = format!("{}, batch entry {}", arguments.case.display(), arguments.batch_entry);
@@ -69,5 +107,5 @@ fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &Attentio
         caption: &caption,
         ..AttentionMaps::new(weights)
     };
-    maps.draw()?.encode(format)
+    maps.draw().and_then(|picture| picture.encode(format)).map_err(|error| error.in_file(path))
 }

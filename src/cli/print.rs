@@ -19,16 +19,26 @@ pub(super) fn text(text: &str) -> Result<(), Error> {
 
 /// Prints one JSON object on a line of its own. Numbers that JSON cannot write, NaN and infinities, become null.
 pub(super) fn json(object: &impl Serialize) -> Result<(), Error> {
-    let line = serde_json::to_string(object).expect("our own objects should have string keys");
+    let line = serde_json::to_string(object).expect("our own objects should have keys and texts of Unicode");
     text(&format!("{line}\n"))
 }
 
 /// Prints one sentence on stderr; where that fails there is nowhere left to say so.
 pub(super) fn error(error: &impl Display) {
-    let _ = writeln!(std::io::stderr(), "error: {error}");
+    let _ = writeln!(std::io::stderr(), "error: {}", one_line(error));
 }
 
 /// Prints one sentence on stderr.
 pub(super) fn warning(warning: &impl Display) {
-    let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    let _ = writeln!(std::io::stderr(), "warning: {}", one_line(warning));
+}
+
+/// Control characters, which a path may hold, as escapes: a sentence stays a line and a terminal as it is.
+pub(super) fn one_line(text: &impl Display) -> String {
+    let text = text.to_string();
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { escaped.extend(letter.escape_default()) } else { escaped.push(letter) }
+    }
+    escaped
 }

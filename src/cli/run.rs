@@ -3,7 +3,6 @@
 //! The case, the paths of the output files and the sizes are checked before a device is opened; files are written after
 //! everything has been computed.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Shape};
@@ -26,7 +25,8 @@ struct Report<'a> {
 #[derive(Serialize)]
 struct OutputReport<'a> {
     shape: &'a [usize],
-    file: Option<&'a Path>,
+    /// As text, for a path need not be Unicode and JSON is.
+    file: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -88,7 +88,10 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
     Report {
         device: device.name(),
         dispatches: *dispatches,
-        output: OutputReport { shape: result.output.shape().axes(), file: arguments.output.as_deref() },
+        output: OutputReport {
+            shape: result.output.shape().axes(),
+            file: arguments.output.as_deref().map(|path| path.display().to_string()),
+        },
         max_error: comparison.map(|comparison| comparison.max_error),
         timing_ms: TimingReport {
             compile: milliseconds(*compile),

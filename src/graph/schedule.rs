@@ -21,17 +21,16 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// What the CPU reference works with: any offset, and scratch of the size that WebGPU guarantees to every device.
-    pub(crate) const HOST: Self = Self { binding_bytes: SCRATCH_BYTES, alignment: 4 };
+    /// What the CPU reference works with: it sees everything at once; only what passes from node to node is bounded.
+    pub(crate) const HOST: Self = Self { binding_bytes: u64::MAX, alignment: 4 };
 }
 
 /// A value that passes from node to node is not stored whole beyond this many bytes, whatever the device could hold:
 /// the binding that WebGPU guarantees. More would cost memory and cache and gain nothing.
 const SCRATCH_BYTES: u64 = 128 << 20;
 
-/// Shaders find a truth value's bit, and compilers a word's byte, by a 32-bit number.
+/// Shaders find a truth value's bit by a 32-bit number.
 const MOST_BITS_BYTES: u64 = 1 << 29;
-const MOST_WORDS_BYTES: u64 = 1 << 31;
 
 /// Bindings and buffers end at multiples of this: four words.
 pub(crate) const WINDOW_STEP: u64 = 16;
@@ -148,13 +147,7 @@ impl Chain<'_> {
             return Ok(());
         }
         let Some(excess) = self.excess(block) else {
-            for node in self.nodes.clone() {
-                let block = self.on_node(node, block);
-                if !block.is_empty() {
-                    steps.push(Step { node, block });
-                }
-            }
-            return if steps.len() <= MOST_STEPS { Ok(()) } else { Err(self.too_many_steps()) };
+            return self.push(block, steps);
         };
         let halves = Axis::ALL
             .into_iter()
@@ -162,10 +155,30 @@ impl Chain<'_> {
             .filter_map(|axis| axis.halve(block))
             .min_by_key(|[half, _]| self.excess(half).map_or(0, |excess| excess.need));
         let Some([left, right]) = halves else {
-            return Err(self.too_large(&excess));
+            // More scratch than is good, but no less will do; whether the device can is another matter.
+            let possible = excess.need <= self.limits.binding_bytes;
+            return if possible { self.push(block, steps) } else { Err(self.too_large(&excess)) };
         };
         self.split(&left, steps)?;
         self.split(&right, steps)
+    }
+
+    /// The steps of a block that is not split further.
+    fn push(&self, block: &Block, steps: &mut Vec<Step>) -> Result<(), Error> {
+        for node in self.nodes.clone() {
+            let block = self.on_node(node, block);
+            if !block.is_empty() {
+                steps.push(Step { node, block });
+            }
+        }
+        if steps.len() <= MOST_STEPS {
+            return Ok(());
+        }
+        let value = self.graph.value(self.graph.nodes()[self.nodes.start].output);
+        Err(Error::Invalid(format!(
+            "{} {} is worked on in more than {MOST_STEPS} blocks, the most that one run takes; cut the sequences into pieces",
+            value.name, value.shape
+        )))
     }
 
     /// Only a product's columns are independent of each other and not worth keeping together.
@@ -199,7 +212,7 @@ impl Chain<'_> {
                 let most = match dtype {
                     _ if self.is_scratch(value) => SCRATCH_BYTES,
                     DType::Bool => MOST_BITS_BYTES,
-                    DType::F32 | DType::U32 => MOST_WORDS_BYTES,
+                    DType::F32 | DType::U32 => u64::MAX,
                 };
                 let have = self.limits.binding_bytes.min(most);
                 let need = window_bytes(dtype, &range, self.limits.alignment);
@@ -223,18 +236,6 @@ impl Chain<'_> {
             unit: "bytes",
             limit: "the device's max_storage_buffer_binding_size".into(),
             hint: "use --device cpu, or a narrower layer".into(),
-        }
-    }
-
-    fn too_many_steps(&self) -> Error {
-        let value = self.graph.value(self.graph.nodes()[self.nodes.start].output);
-        Error::LimitExceeded {
-            what: format!("{} {}", value.name, value.shape),
-            need: value.bytes() / self.limits.binding_bytes.max(1),
-            have: MOST_STEPS as u64,
-            unit: "dispatches",
-            limit: "the most that one run records".into(),
-            hint: "cut the sequences into pieces".into(),
         }
     }
 }
@@ -285,5 +286,54 @@ impl Axis {
             half
         };
         Some([with(range.start..middle), with(middle..range.end)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{GraphBuilder, KeyBand, Matmul, Softmax};
+
+    /// softmax(q·kᵀ)·v of one head.
+    fn attention(num_queries: usize, num_keys: usize, head_dim: usize) -> Graph {
+        let mut builder = GraphBuilder::new();
+        let mut input = |name: &str, length| builder.input(name, [1, length, head_dim], DType::F32).unwrap();
+        let [q, k, v] = [input("q", num_queries), input("k", num_keys), input("v", num_keys)];
+        let product =
+            |lhs, rhs, transpose_rhs| Matmul { lhs, rhs, bias: None, transpose_rhs, group: 1, skip_hidden: false };
+        let scores = builder.matmul("scores", product(q, k, true)).unwrap();
+        let (band, none) = (KeyBand::ALL, None);
+        let softmax = Softmax {
+            scores,
+            valid_lens: none,
+            attend_mask: none,
+            bias: none,
+            num_heads: 1,
+            scale: 1.0,
+            band,
+            extra_keys: 0,
+        };
+        let weights = builder.softmax("weights", softmax).unwrap();
+        let heads = builder.matmul("heads", product(weights, v, false)).unwrap();
+        builder.finish(&[heads])
+    }
+
+    #[test]
+    fn the_cpu_is_held_to_no_binding() {
+        // 153,600,000 bytes of keys and of values; then one row of scores of 160,000,000 bytes.
+        for (num_queries, num_keys, head_dim, steps) in [(1, 600_000, 64, 3), (2, 40_000_000, 1, 6)] {
+            let schedule = Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST).unwrap();
+            assert_eq!(schedule.steps.len(), steps, "{num_queries} queries, {num_keys} keys");
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_see_at_once_is_refused_with_the_numbers() {
+        let portable = Limits { binding_bytes: 128 << 20, alignment: 256 };
+        let refusal = |num_queries, num_keys, head_dim| {
+            Schedule::new(&attention(num_queries, num_keys, head_dim), portable).unwrap_err()
+        };
+        insta::assert_snapshot!(refusal(1, 600_000, 64), @"one row of v (1, 600000, 64) needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; use --device cpu, or a narrower layer");
+        insta::assert_snapshot!(refusal(1 << 20, 1 << 25, 1), @"scores (1, 1048576, 33554432) is worked on in more than 65536 blocks, the most that one run takes; cut the sequences into pieces");
     }
 }

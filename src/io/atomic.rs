@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 use crate::error::Error;
 
 /// Writes a file through `content`, so that whoever looks sees the old file or the new one, never a part.
@@ -33,6 +35,24 @@ pub fn write_atomically(
         Place::Special(device) => write_through(&device, content),
     }
     .map_err(|error| error.in_file(path))
+}
+
+/// The file that [`write_atomically`] would write, links followed, once it is sure that it could; so a long computation
+/// is not lost for a wrong path. `None` for devices and pipes, which cannot be tried without being disturbed.
+///
+/// # Errors
+/// As [`write_atomically`]; nothing is left behind either way.
+pub fn writable_place(path: impl AsRef<Path>) -> Result<Option<PathBuf>, Error> {
+    let path = path.as_ref();
+    let try_out = || match Place::of(path).map_err(|source| cannot("write", source))? {
+        Place::Special(_) => Ok(None),
+        Place::Regular(target) => {
+            beside(&target)?;
+            let folder = folder_of(&target).canonicalize().map_err(|source| cannot("write", source))?;
+            Ok(target.file_name().map(|name| folder.join(name)))
+        }
+    };
+    try_out().map_err(|error: Error| error.in_file(path))
 }
 
 /// Where the bytes really go, links followed.
@@ -74,6 +94,14 @@ impl Place {
 }
 
 fn write_beside(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    let beside = beside(target)?;
+    write_buffered(beside.as_file(), content)?;
+    beside.persist(target).map_err(|failure| cannot("write", failure.error))?;
+    Ok(())
+}
+
+/// An empty file in the folder of `target`, with its permissions if it is there; gone when dropped.
+fn beside(target: &Path) -> Result<NamedTempFile<File>, Error> {
     let folder = folder_of(target);
     let old = match fs::metadata(target) {
         // A rename would also replace a file that its owner made read-only.
@@ -92,9 +120,7 @@ fn write_beside(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Resul
         let permissions = old.permissions();
         fs::set_permissions(beside.path(), permissions).map_err(|source| cannot("write", source))?;
     }
-    write_buffered(beside.as_file(), content)?;
-    beside.persist(target).map_err(|failure| cannot("write", failure.error))?;
-    Ok(())
+    Ok(beside)
 }
 
 fn write_through(device: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
@@ -151,6 +177,27 @@ mod tests {
         insta::assert_snapshot!(sentence(&folder.path().join("none/out")), @"FOLDER/none/out: cannot create a file in FOLDER/none: No such file or directory (os error 2)");
         fs::write(folder.path().join("file"), "").unwrap();
         insta::assert_snapshot!(sentence(&folder.path().join("file/out")), @"FOLDER/file/out: cannot write: Not a directory (os error 20)");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn trying_a_place_names_the_file_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("new", folder.path().join("link")).unwrap();
+        for name in ["new", "./new", "link"] {
+            assert_eq!(writable_place(folder.path().join(name)).unwrap(), Some(real.join("new")), "{name}");
+        }
+        fs::write(folder.path().join("old"), "old").unwrap();
+        assert_eq!(writable_place(folder.path().join("old")).unwrap(), Some(real.join("old")));
+        assert_eq!(writable_place("/dev/null").unwrap(), None);
+        for refused in ["none/out", "old/out", "."] {
+            let written = write_atomically(folder.path().join(refused), |_| Ok(()));
+            let tried = writable_place(folder.path().join(refused));
+            assert_eq!(tried.unwrap_err().to_string(), written.unwrap_err().to_string());
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[cfg(unix)]

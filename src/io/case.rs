@@ -76,17 +76,21 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// How an answer differs from this one, both tensors together; `None` where neither can be compared.
+    /// How an answer differs from this one, both tensors together; `None` where there is nothing to compare.
     #[must_use]
     pub fn compare(&self, got: &AttentionOutput, tolerance: f64) -> Option<Comparison> {
-        let tensors = [
-            ("output", Some(&got.output), &self.output),
-            ("attention_weights", got.attention_weights.as_ref(), &self.attention_weights),
-        ];
-        tensors
-            .into_iter()
-            .filter_map(|(name, got, expected)| Some(Comparison::new(name, got?, expected.as_ref()?, tolerance)))
-            .reduce(Comparison::and)
+        let pairs = self.beside(got);
+        pairs.map(|(name, got, expected)| Comparison::new(name, got, expected, tolerance)).reduce(Comparison::and)
+    }
+
+    /// Each tensor that is both there and expected: its name, what was computed, what was expected.
+    pub fn beside<'a>(
+        &'a self,
+        got: &'a AttentionOutput,
+    ) -> impl Iterator<Item = (&'static str, &'a HostTensor, &'a HostTensor)> {
+        let output = self.output.as_ref().map(|expected| ("output", &got.output, expected));
+        let weights = self.attention_weights.as_ref().zip(got.attention_weights.as_ref());
+        output.into_iter().chain(weights.map(|(expected, got)| ("attention_weights", got, expected)))
     }
 }
 

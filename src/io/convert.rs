@@ -8,7 +8,7 @@ use safetensors::Dtype;
 use super::header::Entry;
 use super::words::shown;
 use crate::error::Error;
-use crate::shape::{HostTensor, Shape};
+use crate::shape::HostTensor;
 
 /// One tensor of a file, undecoded.
 pub(super) struct Stored<'a> {
@@ -44,7 +44,7 @@ impl Stored<'_> {
         HostTensor::new(self.entry.shape.clone(), numbers)
     }
 
-    /// Any integer type as i64.
+    /// Any integer type as i64: lengths, of which none is beyond an i64.
     pub(super) fn integers(&self) -> Result<HostTensor<i64>, Error> {
         let numbers = match self.entry.dtype {
             Dtype::U8 => self.decode(|bytes| i64::from(u8::from_le_bytes(bytes))),
@@ -66,7 +66,7 @@ impl Stored<'_> {
             i64::try_from(number).map_err(|_| Error::OutOfRange {
                 what: self.element(index),
                 value: number.to_string(),
-                allowed: format!("must be at most {}", i64::MAX),
+                allowed: "must be between 0 and the number of keys".into(),
             })
         });
         signed.collect()
@@ -105,8 +105,9 @@ impl Stored<'_> {
         ))
     }
 
-    fn element(&self, index: usize) -> String {
-        element_name(self.name, &self.entry.shape, index)
+    /// `valid_lens[3]`, `attend_mask[0, 2, 1]`.
+    fn element(&self, place: usize) -> String {
+        format!("{}{:?}", self.name, self.entry.shape.index_of(place))
     }
 }
 
@@ -115,21 +116,10 @@ pub(super) fn out_of_memory(name: &str, bytes: usize) -> Error {
     Error::Invalid(format!("tensor \"{}\" needs {bytes} bytes of memory, more than the system gives", shown(name)))
 }
 
-/// `valid_lens[3]`, `attend_mask[0, 2, 1]`.
-fn element_name(name: &str, shape: &Shape, index: usize) -> String {
-    let mut rest = index;
-    let mut places: Vec<String> = Vec::new();
-    for &axis in shape.axes().iter().rev() {
-        places.push((rest % axis.max(1)).to_string());
-        rest /= axis.max(1);
-    }
-    places.reverse();
-    format!("{name}[{}]", places.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::Shape;
 
     fn stored<'a>(entry: &'a Entry, bytes: &'a [u8]) -> Stored<'a> {
         Stored { name: "tensor", entry, bytes: Cow::Borrowed(bytes) }
@@ -197,7 +187,7 @@ mod tests {
         let lens = entry(Dtype::U64, [2, 2]);
         insta::assert_snapshot!(
             stored(&lens, &large).integers().unwrap_err(),
-            @"tensor[1, 1] is 18446744073709551615, but must be at most 9223372036854775807"
+            @"tensor[1, 1] is 18446744073709551615, but must be between 0 and the number of keys"
         );
         let mask = entry(Dtype::BOOL, [1, 2, 3]);
         insta::assert_snapshot!(

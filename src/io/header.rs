@@ -15,6 +15,9 @@ use crate::shape::Shape;
 /// Bytes before the header: its length, little endian.
 pub(super) const LENGTH_BYTES: usize = 8;
 
+/// The header of a file without tensors.
+const SHORTEST_HEADER: &str = "{}";
+
 /// The longest header, as in the `safetensors` crate.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
@@ -73,8 +76,7 @@ impl Header {
             return Ok(());
         }
         Err(Error::Invalid(format!(
-            "{} bytes follow the last tensor's {position}; write the file again, its header does not describe it",
-            data_bytes - position
+            "the last tensor ends at byte {position} of the data, but there are {data_bytes}; write the file again, its header does not describe it"
         )))
     }
 }
@@ -137,6 +139,9 @@ pub(super) fn header_length(first_bytes: &[u8], file_bytes: Option<u64>) -> Resu
         )));
     };
     let length = u64::from_le_bytes(length);
+    if length < SHORTEST_HEADER.len() as u64 {
+        return Err(Error::Invalid(format!("the header would be {length} bytes long; this is not a safetensors file")));
+    }
     if length > MAX_HEADER_BYTES {
         return Err(Error::Invalid(format!(
             "the header would be {length} bytes long, more than the {MAX_HEADER_BYTES} of the format; this is not a safetensors file"

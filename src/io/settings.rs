@@ -80,8 +80,9 @@ impl Settings {
     /// [`Error::UnknownName`] for a field that does not exist, [`Error::OutOfRange`] for a value of the wrong type or
     /// range, [`Error::Invalid`] for what is no JSON object or has a field twice.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        let fields: UniqueKeys<Value> = serde_json::from_str(json)
-            .map_err(|error| Error::Invalid(format!("metadata `attention` is unusable: {}", json_fault(&error))))?;
+        let fields: UniqueKeys<Value> = serde_json::from_str(json).map_err(|error| {
+            Error::Invalid(format!("metadata `attention` should be a JSON object: {}", json_fault(&error)))
+        })?;
         let mut settings = Self::default();
         for (field, value) in &fields.0 {
             settings.set(field, value)?;
@@ -258,12 +259,12 @@ mod tests {
 
     #[test]
     fn text_that_is_no_object_is_refused() {
-        insta::assert_snapshot!(refusal(""), @"metadata `attention` is unusable: EOF while parsing a value at line 1 column 0");
-        insta::assert_snapshot!(refusal("[]"), @"metadata `attention` is unusable: invalid type: sequence, expected a JSON object at line 1 column 0");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 8} x"#), @"metadata `attention` is unusable: trailing characters at line 1 column 18");
-        insta::assert_snapshot!(refusal(r#"{"num_heads": 8, "num_heads": 4}"#), @r#"metadata `attention` is unusable: "num_heads" appears twice at line 1 column 32"#);
-        insta::assert_snapshot!(refusal(r#"{"scale": NaN}"#), @"metadata `attention` is unusable: expected value at line 1 column 11");
-        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"metadata `attention` is unusable: number out of range at line 1 column 15");
+        insta::assert_snapshot!(refusal(""), @"metadata `attention` should be a JSON object: EOF while parsing a value at line 1 column 0");
+        insta::assert_snapshot!(refusal("[]"), @"metadata `attention` should be a JSON object: invalid type: sequence, expected a JSON object at line 1 column 0");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 8} x"#), @"metadata `attention` should be a JSON object: trailing characters at line 1 column 18");
+        insta::assert_snapshot!(refusal(r#"{"num_heads": 8, "num_heads": 4}"#), @r#"metadata `attention` should be a JSON object: "num_heads" appears twice at line 1 column 32"#);
+        insta::assert_snapshot!(refusal(r#"{"scale": NaN}"#), @"metadata `attention` should be a JSON object: expected value at line 1 column 11");
+        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"metadata `attention` should be a JSON object: number out of range at line 1 column 15");
     }
 
     #[test]

@@ -51,7 +51,10 @@ impl Program {
     /// # Errors
     /// [`Error::LimitExceeded`] with the numbers, where a value or a row of it is too large for the device.
     pub(crate) fn new(graph: &Graph, profile: &DeviceProfile, preferred: &[&'static str]) -> Result<Self, Error> {
-        let limits = Limits { binding_bytes: profile.max_binding_bytes, alignment: profile.offset_alignment.max(4) };
+        let limits = Limits {
+            binding_bytes: profile.max_binding_bytes.min(MOST_BINDING_BYTES),
+            alignment: profile.offset_alignment.max(4),
+        };
         let schedule = Schedule::new(graph, limits)?;
         let own = own_buffers(graph);
         let (homes, shared) = share_buffers(graph, &schedule);
@@ -73,6 +76,9 @@ impl Program {
         own.chain(&self.shared).sum()
     }
 }
+
+/// Compilers of some platforms find a word by a 32-bit count of bytes.
+const MOST_BINDING_BYTES: u64 = 1 << 31;
 
 /// The smallest buffer; a binding of nothing is an error in WebGPU.
 pub(crate) const SMALLEST_BUFFER: u64 = WINDOW_STEP;
