@@ -25,6 +25,10 @@ const DEVICES: [Device<'_>; 6] = [
     Device { name: "512-bit lavapipe", arguments: &[], environment: Some(("LP_NATIVE_VECTOR_WIDTH", "512")) },
 ];
 
+/// The tests of what a GPU computes, but for the cases, which are checked on each device anyway.
+const KERNELS_AND_LAYERS: [&str; 8] =
+    ["nextest", "run", "--test", "ops", "--test", "layers", "--filterset", "not test(/^cases_/)"];
+
 #[derive(Clone, Copy, Debug)]
 struct Device<'a> {
     name: &'a str,
@@ -65,6 +69,9 @@ fn steps(cases: &[String], swiftshader: Option<&Path>) -> Result<Vec<Step>> {
         Some(driver) => {
             let environment = Some(("VK_DRIVER_FILES", driver.as_ref()));
             steps.push(check(Device { name: "SwiftShader", arguments: &[], environment }, cases));
+            steps.push(
+                Step::cargo("kernels and layers, SwiftShader", KERNELS_AND_LAYERS).env("VK_DRIVER_FILES", &driver),
+            );
         }
         None => println!("No cases on SwiftShader: this system's GPU programs use no Vulkan loader to name it to."),
     }
@@ -102,7 +109,8 @@ mod tests {
     #[test]
     fn every_device_checks_every_case() {
         let cases = ["tests/cases/a.safetensors".to_owned(), "examples/data/b.safetensors".to_owned()];
-        let lines: Vec<String> = steps(&cases, Some(Path::new("/lib/icd.json"))).expect("steps").iter().map(ToString::to_string).collect();
+        let lines: Vec<String> =
+            steps(&cases, Some(Path::new("/lib/icd.json"))).expect("steps").iter().map(ToString::to_string).collect();
         let checks: Vec<&String> = lines.iter().filter(|line| line.contains(" check ")).collect();
         assert_eq!(checks.len(), DEVICES.len() + 1);
         for line in checks {
