@@ -2,6 +2,8 @@
 //!
 //! NaN equals only NaN, an infinity only itself, and different shapes are different; nothing is skipped.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::shape::HostTensor;
@@ -28,6 +30,16 @@ pub struct Worst {
     pub got: f64,
     /// What was expected.
     pub expected: f64,
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tensor, index, got, expected } = self;
+        match index.as_slice() {
+            [] => write!(f, "{tensor} has another shape than expected"),
+            index => write!(f, "{tensor}{index:?} is {got}, expected {expected}"),
+        }
+    }
 }
 
 impl Comparison {

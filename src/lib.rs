@@ -101,6 +101,7 @@
 //! | feature | default | |
 //! |---|---|---|
 //! | `cli` | yes | the program `multihead`; brings `plot` |
+//! | `web` | no | on wasm only: what a page's JavaScript calls, through wasm-bindgen |
 //! | `plot` | with `cli` | pictures of attention maps: [`plot`] |
 //!
 //! `default-features = false` leaves the lean library. wgpu's instance variables are heeded: `WGPU_BACKEND`,
@@ -130,6 +131,8 @@ mod plan;
 pub mod plot;
 pub mod reference;
 mod shape;
+#[cfg(feature = "web")]
+pub mod web;
 
 pub use attention::{
     AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,

@@ -107,6 +107,44 @@ fn only_gpu_and_web_know_of_the_browser() {
     }
 }
 
+/// In a browser waiting hangs, and std's clock panics.
+#[test]
+fn the_library_neither_blocks_nor_reads_a_clock_that_browsers_lack() {
+    let program = ["main", "cli"];
+    for path in rust_files(&root().join("src")) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let forbidden = ["block_on", "time::Instant", "SystemTime"].map(|name| code.matches(name).count());
+        let allowed = [0, code.matches("web_time::Instant").count(), 0];
+        assert!(program.contains(&module_of(&path).as_str()) || forbidden == allowed, "{}", path.display());
+    }
+}
+
+/// What the library brings along for a target, by Cargo's own account.
+fn dependencies(target: &str) -> Vec<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = std::process::Command::new(cargo)
+        .current_dir(root())
+        .args(["tree", "--package", "multihead", "--edges", "normal", "--prefix", "none", "--target", target])
+        .args(["--no-default-features", "--features", "web"])
+        .output()
+        .expect("cargo should run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).expect("names in UTF-8");
+    lines.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn a_page_brings_along_no_shader_compiler() {
+    let compilers = |target: &str| {
+        let found = dependencies(target);
+        assert!(found.contains(&"wgpu".to_owned()), "{found:?}");
+        found.into_iter().filter(|name| ["naga", "wgpu-core", "wgpu-hal"].contains(&name.as_str())).count()
+    };
+    assert_eq!(compilers("wasm32-unknown-unknown"), 0);
+    assert!(compilers("x86_64-unknown-linux-gnu") >= 3, "elsewhere they are there, so that they would be found");
+}
+
 /// One op, one name: in shaders/, in the kernels, in the reference and in the tests.
 #[test]
 fn every_op_has_a_shader_a_kernel_a_reference_and_a_test() {

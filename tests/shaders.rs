@@ -12,6 +12,30 @@ const MAX_WORKGROUP_BYTES: u32 = 16_384;
 const MAX_INVOCATIONS: u32 = 256;
 const MAX_STORAGE_BUFFERS: usize = 8;
 
+/// What naga takes and Tint, Chrome's compiler, refuses: the reason to ask both.
+const LAX: [Kernel; 2] = [
+    lax(
+        "a shift beside a sum",
+        "@group(0) @binding(1) var<storage, read_write> out: array<u32>;
+         @compute @workgroup_size(8)
+         fn main() { out[0] = out[1] << 2u + 1u; }",
+    ),
+    lax(
+        "a barrier that not all invocations reach",
+        "@group(0) @binding(1) var<storage, read_write> out: array<u32>;
+         @compute @workgroup_size(8)
+         fn main(@builtin(global_invocation_id) id: vec3u) {
+             if (id.x >= 3) { return; }
+             workgroupBarrier();
+             out[id.x] = 1;
+         }",
+    ),
+];
+
+const fn lax(name: &'static str, wgsl: &'static str) -> Kernel {
+    Kernel { name, op: "none", wgsl, num_reads: 0, params: (&[], 0), overrides: &[] }
+}
+
 fn parse(kernel: &Kernel) -> Module {
     naga::front::wgsl::parse_str(kernel.wgsl)
         .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
@@ -74,6 +98,23 @@ fn every_variant_translates_to_spirv_msl_and_hlsl() {
             assert!(msl.contains("kernel") && text.contains("numthreads"), "{}", kernel.name);
         }
     }
+}
+
+/// Writes the list that web/dawn/compile.js reads, and sees to it that its negative controls are ones.
+#[test]
+fn every_shader_is_written_down_for_other_compilers() {
+    let described = |kernel: &Kernel| {
+        let Kernel { name, wgsl, num_reads, overrides, .. } = kernel;
+        serde_json::json!({ "name": name, "wgsl": wgsl, "num_reads": num_reads, "overrides": overrides })
+    };
+    for kernel in &LAX {
+        validate(kernel, &parse(kernel));
+    }
+    let kernels: Vec<_> = kernels::all().map(described).collect();
+    let refused: Vec<_> = LAX.iter().map(described).collect();
+    let list = serde_json::json!({ "kernels": kernels, "refused": refused });
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shaders.json");
+    std::fs::write(file, list.to_string()).expect("the folder for what tests write should be there");
 }
 
 #[test]

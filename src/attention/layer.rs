@@ -97,7 +97,21 @@ impl MultiHeadAttention {
     /// # Errors
     /// As [`graph`](Self::graph), and those of the device.
     pub async fn compile(&self, device: &Device, call: &CallShape, with_weights: bool) -> Result<AttentionPlan, Error> {
-        AttentionPlan::new(self, device, call, with_weights).await
+        self.compile_with(device, call, with_weights, &PlanOptions::default()).await
+    }
+
+    /// As [`compile`](Self::compile), with a say in how the graph is computed on a GPU.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub async fn compile_with(
+        &self,
+        device: &Device,
+        call: &CallShape,
+        with_weights: bool,
+        options: &PlanOptions,
+    ) -> Result<AttentionPlan, Error> {
+        AttentionPlan::new(self, device, call, self.graph(call, with_weights)?, options).await
     }
 
     /// Compiles a call for a GPU as a plan of its own, with inputs and outputs in the user's buffers where `options`

@@ -46,12 +46,12 @@ impl AttentionPlan {
         layer: &MultiHeadAttention,
         device: &Device,
         call: &CallShape,
-        with_weights: bool,
+        graph: Graph,
+        options: &PlanOptions,
     ) -> Result<Self, Error> {
-        let graph = layer.graph(call, with_weights)?;
         let engine = match device {
             Device::Gpu(gpu) => {
-                let plan = Plan::new(gpu, &graph, &layer.parameters(), &PlanOptions::default()).await?;
+                let plan = Plan::new(gpu, &graph, &layer.parameters(), options).await?;
                 Engine::Gpu(Box::new(plan))
             }
             Device::Cpu(_) => Engine::Cpu { graph, layer: Box::new(layer.clone()) },

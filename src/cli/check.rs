@@ -66,16 +66,11 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let with_weights = expected.attention_weights.is_some();
     let got = attention.compile(device, &case.inputs.call_shape(), with_weights).await?.run(&case.inputs).await?;
     let tolerance = case.tolerance();
-    let output = expected.output.as_ref().map(|expected| ("output", &got.output, expected));
-    let weights = expected.attention_weights.as_ref().zip(got.attention_weights.as_ref());
-    let weights = weights.map(|(expected, got)| ("attention_weights", got, expected));
-    let pairs = || output.into_iter().chain(weights);
-    let comparisons = pairs().map(|(name, got, expected)| Comparison::new(name, got, expected, tolerance));
-    let comparison = comparisons.reduce(Comparison::and).ok_or_else(|| Error::Missing {
+    let comparison = expected.compare(&got, tolerance).ok_or_else(|| Error::Missing {
         what: "expected.output or expected.attention_weights".into(),
         hint: "a check needs an answer to compare with; `multihead run` only computes".into(),
     })?;
-    let others = pairs().filter(|(_, got, expected)| got.shape() != expected.shape());
+    let others = expected.beside(&got).filter(|(_, got, expected)| got.shape() != expected.shape());
     let other_shapes =
         others.map(|(name, got, expected)| format!("{name} has shape {}, expected {}", got.shape(), expected.shape()));
     Ok(Checked { comparison, tolerance, other_shapes: other_shapes.collect() })
@@ -102,8 +97,7 @@ fn told(path: &Path, Checked { comparison, tolerance, other_shapes }: &Checked) 
         text += &format!("; {other_shape}");
     }
     if let (false, true, Some(worst)) = (comparison.ok, other_shapes.is_empty(), &comparison.worst) {
-        let Worst { tensor, index, got, expected } = worst;
-        text += &format!("; {tensor}{index:?} is {got}, expected {expected}");
+        text += &format!("; {worst}");
     }
     text + "\n"
 }

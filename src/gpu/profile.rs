@@ -65,7 +65,12 @@ impl DeviceProfile {
     pub(crate) fn new(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Self {
         let portable = info.backend == wgpu::Backend::Noop;
         Self {
-            name: if portable { "portable profile".into() } else { info.name.clone() },
+            name: match info.name.as_str() {
+                _ if portable => "portable profile".into(),
+                // Browsers keep it to themselves.
+                "" => "unnamed adapter".into(),
+                name => name.into(),
+            },
             backend: if portable { "none".into() } else { info.backend.to_string() },
             kind: match info.device_type {
                 wgpu::DeviceType::Cpu => AdapterKind::Cpu,

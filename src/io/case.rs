@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::archive::Archive;
 use super::layout::{Prefix, weights_from_file};
 use super::settings::Settings;
-use crate::attention::{AttentionConfig, AttentionInputs, MultiHeadAttention, Weights};
+use crate::attention::{AttentionConfig, AttentionInputs, AttentionOutput, MultiHeadAttention, Weights};
+use crate::compare::Comparison;
 use crate::error::Error;
 use crate::shape::HostTensor;
 
@@ -72,6 +73,25 @@ pub struct Expected {
     pub output: Option<HostTensor>,
     /// (B, H, Lq, Lk), or Lk + 1 columns with `bias_k`.
     pub attention_weights: Option<HostTensor>,
+}
+
+impl Expected {
+    /// How an answer differs from this one, both tensors together; `None` where there is nothing to compare.
+    #[must_use]
+    pub fn compare(&self, got: &AttentionOutput, tolerance: f64) -> Option<Comparison> {
+        let pairs = self.beside(got);
+        pairs.map(|(name, got, expected)| Comparison::new(name, got, expected, tolerance)).reduce(Comparison::and)
+    }
+
+    /// Each tensor that is both there and expected: its name, what was computed, what was expected.
+    pub fn beside<'a>(
+        &'a self,
+        got: &'a AttentionOutput,
+    ) -> impl Iterator<Item = (&'static str, &'a HostTensor, &'a HostTensor)> {
+        let output = self.output.as_ref().map(|expected| ("output", &got.output, expected));
+        let weights = self.attention_weights.as_ref().zip(got.attention_weights.as_ref());
+        output.into_iter().chain(weights.map(|(expected, got)| ("attention_weights", got, expected)))
+    }
 }
 
 /// What is read differently from what the case file says.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::PlanOptions;
 use super::program::{Dispatch, Places, Program};
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
@@ -49,7 +50,15 @@ impl PlanSummary {
     /// # Errors
     /// [`Error::LimitExceeded`] where the graph does not fit the device.
     pub fn new(graph: &Graph, profile: &DeviceProfile) -> Result<Self, Error> {
-        let program = Program::new(graph, profile, &[], &Places::new())?;
+        Self::with_options(graph, profile, &PlanOptions::default())
+    }
+
+    /// As [`new`](Self::new), for a plan that prefers the kernels of `options`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
+        let program = Program::new(graph, profile, &options.preferred_kernels, &Places::new())?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::step::Step;
-use crate::{cases, demo, setup};
+use crate::{cases, chromium, demo, setup};
 
 /// Every way to compute that the cases are checked in: name, arguments of `multihead check`, environment.
 ///
 /// The vector width is that of lavapipe, Mesa's CPU adapter; its subgroups are as wide, so that kernels that depend on
 /// the subgroup size run with 4, 8 and 16 lanes. Other adapters ignore it.
-const DEVICES: [Device; 6] = [
+const DEVICES: [Device<'_>; 6] = [
     Device { name: "default device", arguments: &[], environment: None },
     Device { name: "built-in CPU device", arguments: &["--device", "cpu"], environment: None },
     Device {
@@ -25,11 +25,15 @@ const DEVICES: [Device; 6] = [
     Device { name: "512-bit lavapipe", arguments: &[], environment: Some(("LP_NATIVE_VECTOR_WIDTH", "512")) },
 ];
 
+/// The tests of what a GPU computes, but for the cases, which are checked on each device anyway.
+const KERNELS_AND_LAYERS: [&str; 8] =
+    ["nextest", "run", "--test", "ops", "--test", "layers", "--filterset", "not test(/^cases_/)"];
+
 #[derive(Clone, Copy, Debug)]
-struct Device {
-    name: &'static str,
-    arguments: &'static [&'static str],
-    environment: Option<(&'static str, &'static str)>,
+struct Device<'a> {
+    name: &'a str,
+    arguments: &'a [&'a str],
+    environment: Option<(&'a str, &'a str)>,
 }
 
 /// Sets up what is missing, then runs every step and stops at the first that fails.
@@ -40,7 +44,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     setup::for_tests(root)?;
     demo::make_output_folder(root)?;
     let cases = cases::find(root)?;
-    let steps = steps(&cases);
+    let steps = steps(&cases, chromium::swiftshader()?.as_deref())?;
     let mut times = Vec::new();
     for step in &steps {
         times.push((step.name.as_str(), step.run(root)?));
@@ -49,22 +53,36 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn steps(cases: &[String]) -> Vec<Step> {
+/// `swiftshader` is the driver's description, where there is one.
+fn steps(cases: &[String], swiftshader: Option<&Path>) -> Result<Vec<Step>> {
     let mut steps = vec![
         Step::cargo("format", ["fmt", "--all", "--", "--check"]),
         Step::cargo("lints", ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Step::cargo("lints of the lean library", ["clippy", "--no-default-features", "--lib", "--", "-D", "warnings"]),
         Step::cargo("documentation", ["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
-        Step::cargo("tests", ["nextest", "run", "--workspace"]),
+        Step::cargo("tests", ["nextest", "run", "--workspace", "--exclude", "multihead-bindings"]),
         Step::cargo("tests in the documentation", ["test", "--doc"]),
         Step::cargo("release build", ["build", "--release", "--bin", "multihead"]),
     ];
     steps.extend(DEVICES.map(|device| check(device, cases)));
+    match swiftshader.map(Path::to_string_lossy) {
+        Some(driver) => {
+            let environment = Some(("VK_DRIVER_FILES", driver.as_ref()));
+            steps.push(check(Device { name: "SwiftShader", arguments: &[], environment }, cases));
+            steps.push(
+                Step::cargo("kernels and layers, SwiftShader", KERNELS_AND_LAYERS).env("VK_DRIVER_FILES", &driver),
+            );
+        }
+        None => println!("No cases on SwiftShader: this system's GPU programs use no Vulkan loader to name it to."),
+    }
+    for (name, task) in [("browser", "browser"), ("Tint", "tint"), ("Windows and macOS", "platforms")] {
+        steps.push(Step::this_program(name, [task])?);
+    }
     steps.push(demo::step(Vec::new()));
-    steps
+    Ok(steps)
 }
 
-fn check(device: Device, cases: &[String]) -> Step {
+fn check(device: Device<'_>, cases: &[String]) -> Step {
     let command = ["run", "--release", "--quiet", "--bin", "multihead", "--", "check"];
     let words = command.iter().chain(device.arguments).map(ToString::to_string);
     let name = format!("{} cases, {}", cases.len(), device.name);
@@ -91,19 +109,21 @@ mod tests {
     #[test]
     fn every_device_checks_every_case() {
         let cases = ["tests/cases/a.safetensors".to_owned(), "examples/data/b.safetensors".to_owned()];
-        let lines: Vec<String> = steps(&cases).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> =
+            steps(&cases, Some(Path::new("/lib/icd.json"))).expect("steps").iter().map(ToString::to_string).collect();
         let checks: Vec<&String> = lines.iter().filter(|line| line.contains(" check ")).collect();
-        assert_eq!(checks.len(), DEVICES.len());
+        assert_eq!(checks.len(), DEVICES.len() + 1);
         for line in checks {
             assert!(cases.iter().all(|case| line.contains(case.as_str())), "{line}");
         }
         assert!(lines.iter().any(|line| line.starts_with("LP_NATIVE_VECTOR_WIDTH=512 ")));
         assert!(lines.iter().any(|line| line.contains("-- check --device cpu ")));
+        assert!(lines.iter().any(|line| line.starts_with("VK_DRIVER_FILES=/lib/icd.json ")));
     }
 
     #[test]
     fn warnings_fail() {
-        let lines: Vec<String> = steps(&[]).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = steps(&[], None).expect("steps").iter().map(ToString::to_string).collect();
         for tool in [" clippy ", " doc "] {
             let mut of_tool = lines.iter().filter(|line| line.contains(tool)).peekable();
             assert!(of_tool.peek().is_some());

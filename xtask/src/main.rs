@@ -1,10 +1,16 @@
-//! `cargo xtask demo` and `cargo xtask test`: set up what is missing, then do the work.
+//! `cargo xtask demo`, `cargo xtask test` and parts of it: set up what is missing, then do the work.
 
+mod apt;
+mod browser;
 mod cases;
 mod checks;
+mod chromium;
 mod demo;
+mod platforms;
 mod setup;
 mod step;
+mod tint;
+mod toolchain;
 mod vulkan;
 
 use std::path::Path;
@@ -28,14 +34,23 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Runs every check: format, lints, docs, tests, the cases on every kind of device, the demo.
+    /// Runs every check: format, lints, docs, tests, the cases on every kind of device, a browser, the demo.
     Test,
+    /// Builds the library for browsers and computes cases in headless Chromium.
+    Browser,
+    /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
+    Tint,
+    /// Type-checks library and program for Windows and macOS.
+    Platforms,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo { arguments } => demo::run(root(), arguments),
         Task::Test => checks::run(root()),
+        Task::Browser => browser::run(root()),
+        Task::Tint => tint::run(root()),
+        Task::Platforms => platforms::run(root()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -38,6 +38,14 @@ impl Step {
         Self::new(name, cargo(), arguments)
     }
 
+    /// A task of this program.
+    ///
+    /// # Errors
+    /// When the system does not say where this program is.
+    pub(crate) fn this_program(name: impl Into<String>, arguments: [&str; 1]) -> Result<Self> {
+        Ok(Self::new(name, std::env::current_exe().context("cannot find this program")?, arguments))
+    }
+
     /// Sets an environment variable.
     pub(crate) fn env(mut self, variable: &str, value: &str) -> Self {
         self.environment.push((variable.into(), value.into()));

@@ -1,0 +1,136 @@
+//! `cargo xtask browser`: the library as wasm computes case files in headless Chromium, on SwiftShader.
+
+mod report;
+mod site;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::chromium;
+use crate::step::Step;
+use crate::toolchain::{Toolchain, WASM};
+use report::Report;
+use site::Site;
+
+/// What the library is built with.
+const LIBRARY: [&str; 4] = ["--lib", "--no-default-features", "--features", "web"];
+
+/// What writes the JavaScript around it.
+const TOOL: [&str; 6] = ["run", "--quiet", "--profile", "tool", "--package", "multihead-bindings"];
+
+/// Where the bindings go, below the workspace's root.
+const BINDINGS: &str = "target/web";
+
+/// A GPU that every machine has, no question to anybody, and quiet on the network.
+const FLAGS: [&str; 9] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+];
+
+/// How long the page may take; it takes seconds.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What the smoke test needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    toolchain: Toolchain,
+    chromium: PathBuf,
+}
+
+impl Tools {
+    /// Finds a compiler and a browser, and sets up what is missing.
+    ///
+    /// # Errors
+    /// When one cannot be set up; the sentence says what to run.
+    pub(crate) fn set_up(root: &Path) -> Result<Self> {
+        Ok(Self { toolchain: Toolchain::set_up(root, WASM)?, chromium: chromium::set_up(root)? })
+    }
+}
+
+/// Builds the library for browsers and holds what one computes against the answers in the case files.
+///
+/// # Errors
+/// When something is missing, does not compile, or computes wrongly.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let tools = Tools::set_up(root)?;
+    for step in steps(tools.toolchain) {
+        step.run(root)?;
+    }
+    println!("\n▶ compute in {}", tools.chromium.display());
+    let start = Instant::now();
+    let report = Report::parse(&visit(&tools.chromium, &Site::new(root, &root.join(BINDINGS))?)?)?;
+    println!("{report}");
+    report.judge(&kernels(root)?)?;
+    println!("  ✓ compute in the browser in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn steps(toolchain: Toolchain) -> [Step; 3] {
+    let library = toolchain.folder(WASM).join("multihead.wasm").display().to_string();
+    let lints = [&LIBRARY[..], &["--", "-D", "warnings"]].concat();
+    let build = [&LIBRARY[..], &["--crate-type", "cdylib"]].concat();
+    [
+        toolchain.cargo("lints of the library for browsers", WASM, "clippy", &lints),
+        toolchain.cargo("library for browsers", WASM, "rustc", &build),
+        Step::cargo("bindings", [&TOOL[..], &["--", &library, BINDINGS]].concat()),
+    ]
+}
+
+/// Names of the kernels of which there are several to choose from; each should be seen at work.
+fn kernels(root: &Path) -> Result<Vec<String>> {
+    let entries = root.join("shaders").read_dir().context("cannot read shaders/")?;
+    let names = entries.map(|entry| Ok(entry?.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()));
+    let names = names.collect::<std::io::Result<Vec<_>>>()?;
+    Ok(names.into_iter().filter(|name| name.starts_with("matmul") || name.starts_with("softmax")).collect())
+}
+
+/// Shows the page to the browser and waits for what it sends.
+fn visit(chromium: &Path, site: &Site) -> Result<String> {
+    let server = site.open()?;
+    let profile = tempfile::tempdir().context("cannot make a folder for the browser's profile")?;
+    let mut user_data = OsString::from("--user-data-dir=");
+    user_data.push(profile.path());
+    let mut browser = Browser(
+        Command::new(chromium)
+            .args(FLAGS)
+            .arg(user_data)
+            .arg(server.address())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", chromium.display()))?,
+    );
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(report) = server.serve_for(Duration::from_millis(200))? {
+            return Ok(report);
+        }
+        if let Some(status) = browser.0.try_wait()? {
+            bail!("the browser ended ({status}) before the page had its answers");
+        }
+    }
+    bail!("the page had no answers after {} s", PATIENCE.as_secs())
+}
+
+/// A browser that ends when nobody waits for it any more.
+struct Browser(Child);
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // One that has ended already is what was wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
