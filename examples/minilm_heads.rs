@@ -71,7 +71,9 @@ async fn show(arguments: &Arguments) -> Result<bool, Error> {
 fn report_error(truth: &[HostTensor<f64>; 2], result: &AttentionOutput, weights: &HostTensor) -> bool {
     let [output_error, weights_error] = [(&truth[0], &result.output), (&truth[1], weights)].map(|(truth, got)| {
         let pairs = got.data().iter().zip(truth.data());
-        pairs.map(|(&got, &truth)| (f64::from(got) - truth).abs() / (1.0 + truth.abs())).fold(0.0, f64::max)
+        let errors = pairs.map(|(&got, &truth)| (f64::from(got) - truth).abs() / (1.0 + truth.abs()));
+        // What is no number is larger than any error.
+        errors.fold(0.0, |largest, error| if error.is_nan() { f64::INFINITY } else { error.max(largest) })
     });
     let right = output_error <= TOLERANCE && weights_error <= TOLERANCE;
     let verdict = if right { "right" } else { "WRONG" };

@@ -103,13 +103,13 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let tiles_across = (params.cols + TILE - 1u) / TILE;
     let tiles_down = (params.rows + TILE - 1u) / TILE;
     let tile = workgroup.y * params.grid_width + workgroup.x;
-    let first_col = tile % tiles_across * TILE;
-    let first_row = tile / tiles_across % tiles_down * TILE;
-    let batch = params.batch_start + tile / tiles_across / tiles_down;
-    // The grid is folded into two dimensions and may have workgroups to spare. The same for the whole workgroup.
-    if tile / tiles_across / tiles_down >= params.batches {
-        return;
-    }
+    let block_batch = tile / tiles_across / tiles_down;
+    let batch = params.batch_start + block_batch;
+    // The grid is folded into two dimensions and may have workgroups to spare. They meet the barriers like all others,
+    // on a tile outside the block: there is nothing to load and nothing to store.
+    let has_work = block_batch < params.batches;
+    let first_col = select(params.cols, tile % tiles_across * TILE, has_work);
+    let first_row = select(params.rows, tile / tiles_across % tiles_down * TILE, has_work);
     // This invocation's rows are 16 apart from `row`, its columns from `col`.
     let row = lane / 16u;
     let col = lane % 16u;

@@ -150,13 +150,13 @@ fn merge(a: Running, b: Running) -> Running {
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let index = workgroup.y * params.grid_width + workgroup.x;
-    // The same for the whole workgroup.
-    if index / params.rows >= params.batches {
-        return;
-    }
-    let row = row_of(params.batch_start + index / params.rows, params.row_start + index % params.rows);
+    // The grid is folded into two dimensions and may have workgroups to spare. They meet the barriers like all others,
+    // on the block's last row without any of its keys.
+    let block_batch = min(index / params.rows, params.batches - 1u);
+    let columns = select(0u, params.columns, index / params.rows < params.batches);
+    let row = row_of(params.batch_start + block_batch, params.row_start + index % params.rows);
     var running = Running(LOWEST, 0.0);
-    for (var key = lane; key < params.columns; key += WORKGROUP) {
+    for (var key = lane; key < columns; key += WORKGROUP) {
         running = include(running, score_of(row, key));
     }
     tile_largest[lane] = running.largest;
@@ -174,7 +174,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     // The whole row's maximum and sum, in place 0.
     workgroupBarrier();
     running = Running(tile_largest[0], tile_sum[0]);
-    for (var key = lane; key < params.columns; key += WORKGROUP) {
+    for (var key = lane; key < columns; key += WORKGROUP) {
         out[row.out + key] = weight_of(running, score_of(row, key));
     }
 }

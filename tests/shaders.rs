@@ -241,10 +241,69 @@ fn every_shader_explains_itself() {
 #[test]
 fn no_shader_has_a_known_smell() {
     for kernel in kernels::all() {
-        for (number, line) in kernel.wgsl.lines().enumerate() {
-            let code = line.split("//").next().unwrap_or_default();
-            assert!(!code.contains("enable "), "{}:{}: an extension", kernel.name, number + 1);
-            assert!(!code.contains("ptr<storage") && !code.contains("ptr<workgroup"), "{}:{}", kernel.name, number + 1);
-        }
+        let found = smells(kernel.wgsl);
+        assert!(found.is_empty(), "{}: {found:?}", kernel.name);
     }
+}
+
+#[test]
+fn the_smells_would_be_found() {
+    let shader = |body: &str| {
+        format!(
+            "@group(0) @binding(0) var<storage, read_write> out: array<f32>;
+             var<workgroup> tile: array<f32, 4>;
+             @compute @workgroup_size(4) fn main(@builtin(local_invocation_index) lane: u32) {{ {body} }}"
+        )
+    };
+    assert!(smells(&shader("tile[lane] = 1.0; workgroupBarrier(); out[lane] = tile[3u - lane];")).is_empty());
+    let early = shader("if lane > 2u { return; } workgroupBarrier(); out[lane] = tile[lane];");
+    let vector = shader("var v = vec4<f32>(); v[lane] = 1.0; out[lane] = v.x;");
+    let matrix = shader("var m = mat2x2<f32>(); m[lane & 1u] = vec2<f32>(1.0); out[lane] = m[0].x;");
+    for (wgsl, smell) in [(early, "return"), (vector, "dynamic"), (matrix, "dynamic")] {
+        assert!(smells(&wgsl).iter().any(|found| found.contains(smell)), "{wgsl}");
+    }
+    assert!(!smells("enable f16;\n@compute @workgroup_size(1) fn main() {}").is_empty());
+}
+
+/// A word for each smell in a shader.
+fn smells(wgsl: &str) -> Vec<&'static str> {
+    let code: Vec<_> = wgsl.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code = code.join("\n");
+    let mut found = Vec::new();
+    if code.contains("enable ") {
+        found.push("an extension");
+        return found;
+    }
+    if code.contains("ptr<storage") || code.contains("ptr<workgroup") {
+        found.push("a pointer that Firefox refuses");
+    }
+    let (_, main) = code.split_once("fn main(").expect("an entry point");
+    if main.rsplit_once("Barrier()").is_some_and(|(before, _)| before.contains("return")) {
+        found.push("an early return before a barrier");
+    }
+    let module = naga::front::wgsl::parse_str(wgsl).expect("the shader should parse");
+    let info = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module).expect("a valid shader");
+    let entries =
+        module.entry_points.iter().enumerate().map(|(index, entry)| (&entry.function, info.get_entry_point(index)));
+    let functions = module.functions.iter().map(|(handle, function)| (function, &info[handle]));
+    if functions.chain(entries).any(|(function, info)| indexes_a_vector(&module, function, info)) {
+        found.push("a dynamic place in a vector or matrix that is written");
+    }
+    found
+}
+
+/// Whether a variable that is a vector or a matrix is indexed by a number that is not known to the compiler.
+fn indexes_a_vector(module: &Module, function: &naga::Function, info: &naga::valid::FunctionInfo) -> bool {
+    function.expressions.iter().any(|(_, expression)| {
+        let naga::Expression::Access { base, .. } = expression else {
+            return false;
+        };
+        match info[*base].ty.inner_with(&module.types) {
+            TypeInner::Pointer { base, .. } => {
+                matches!(module.types[*base].inner, TypeInner::Vector { .. } | TypeInner::Matrix { .. })
+            }
+            TypeInner::ValuePointer { size, .. } => size.is_some(),
+            _ => false,
+        }
+    })
 }

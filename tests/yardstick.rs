@@ -44,6 +44,13 @@ fn nan_infinity_and_a_wrong_length_fail() {
 }
 
 #[test]
+fn a_naive_result_that_is_no_number_allows_nothing() {
+    for naive in [f32::INFINITY, f32::NAN] {
+        assert!(first_difference(&[1.0, 3.0], &[1.0, 2.0], &[1.0, naive]).is_some());
+    }
+}
+
+#[test]
 fn a_number_where_nan_should_be_fails() {
     assert!(first_difference(&[1.0], &[f64::NAN], &[f32::NAN]).is_some());
     assert!(first_difference(&[f32::NAN], &[f64::NAN], &[f32::NAN]).is_none());

@@ -114,7 +114,7 @@ fn matrix(name: &str, linear: &Linear) -> Result<[usize; 2], Error> {
             got: bias.shape().clone(),
             expected: format!("{name} {} needs ({rows},)", linear.weight.shape()),
         }),
-        _ => Ok([rows, cols]),
+        _ => at_least_one(&format!("the width that {name} takes"), cols).map(|()| [rows, cols]),
     }
 }
 

@@ -76,6 +76,15 @@ fn tokens<'a>(arguments: &RunArguments, case: &'a Case) -> &'a [String] {
     of_entry.map_or(&[], Vec::as_slice)
 }
 
+/// Where a sequence attends to itself its tokens label the keys too, and what the layer learned comes after them.
+fn key_labels(tokens: &[String], case: &Case) -> Vec<String> {
+    if case.inputs.key.is_some() || tokens.is_empty() {
+        return Vec::new();
+    }
+    let learned = case.weights.as_ref().and_then(|weights| weights.bias_k.as_ref()).map(|_| "bias_k".to_owned());
+    tokens.iter().cloned().chain(learned).collect()
+}
+
 /// Writes what was asked for.
 pub(super) fn write(arguments: &RunArguments, case: &Case, result: &AttentionOutput) -> Result<(), Error> {
     let picture =
@@ -96,13 +105,13 @@ fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &Attentio
     let format = PictureFormat::from_path(path)?;
     let weights = result.attention_weights.as_ref().expect("maps should have been computed to be drawn");
     let tokens = tokens(arguments, case);
-    let of_keys = if case.inputs.key.is_none() { tokens } else { &[] };
+    let of_keys = key_labels(tokens, case);
     let title = case.about.clone().unwrap_or_else(|| "Attention maps".into());
     let caption = format!("{}, batch entry {}", arguments.case.display(), arguments.batch_entry);
     let maps = AttentionMaps {
         batch: arguments.batch_entry,
         query_tokens: tokens,
-        key_tokens: of_keys,
+        key_tokens: &of_keys,
         title: &title,
         caption: &caption,
         ..AttentionMaps::new(weights)

@@ -266,7 +266,12 @@ impl GraphBuilder {
         // Positions are compared as i32 sums of a row and a band, so no axis may reach the band's far end.
         let longest = shape.axes().iter().copied().max().unwrap_or(0);
         let far = KeyBand::FAR.unsigned_abs() as usize;
-        if longest >= far || shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
+        if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
+            let sentence =
+                format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
+            return Err(Error::Invalid(sentence));
+        }
+        if longest >= far {
             return Err(Error::LimitExceeded {
                 what: format!("{name} {shape}"),
                 need: longest as u64,

@@ -126,6 +126,11 @@ impl<'a> Archive<'a> {
         self.header.metadata.get(key).map(String::as_str)
     }
 
+    /// The keys of the metadata.
+    pub(super) fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+        self.header.metadata.keys().map(String::as_str)
+    }
+
     /// A tensor of any float type as f32: F16 and BF16 exactly, F64 as a cast gives it.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ const DEFAULT_TOLERANCE: f64 = 1e-4;
 const ATTENTION_KEY: &str = "attention";
 const ABOUT_KEY: &str = "about";
 const TOKENS_KEY: &str = "tokens";
+/// `format` is what other writers of safetensors say of themselves.
+const METADATA: [&str; 4] = [ATTENTION_KEY, ABOUT_KEY, TOKENS_KEY, "format"];
 
 /// The tensors of a case file besides the weights.
 const TENSORS: [&str; 8] =

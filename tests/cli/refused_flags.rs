@@ -111,6 +111,17 @@ fn pictures_that_cannot_be_drawn_are_refused() {
     }
 }
 
+/// The tokens label the keys too, and the key that the layer learned comes after them.
+#[test]
+fn a_learned_key_is_drawn_after_the_tokens() {
+    let case = CaseFile::new(r#"{"num_heads":1}"#).random("query", &[1, 2, 2]).projections("", [[2, 2]; 4]);
+    let case = case.random("bias_k", &[1, 1, 2]).random("bias_v", &[1, 1, 2]).metadata("tokens", r#"[["ab","cd"]]"#);
+    let folder = Folder::with_case(&case);
+    folder.on_cpu(&["run", CASE, "--maps", "maps.svg"]).done();
+    let picture = std::fs::read_to_string(folder.path("maps.svg")).expect("the picture should be there");
+    assert!(["ab", "cd", "bias_k"].iter().all(|label| picture.contains(&format!(">{label}<"))), "{picture}");
+}
+
 #[test]
 fn a_check_without_an_answer_is_refused() {
     let folder = Folder::with_case(&CaseFile::new(r#"{"num_heads":4}"#).random("query", &[2, 2, 12]));

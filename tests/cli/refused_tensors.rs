@@ -49,7 +49,10 @@ fn sizes_beyond_any_device_are_refused_before_anything_is_allocated() {
             Folder::with_case(&case).on_cpu(&[command, CASE]).sentence(2);
         }
     }
-    Folder::with_case(&vast(&[1, 3, 0], &[1, 2, 0])).on_cpu(&["run", CASE]).done();
+    Folder::with_case(&vast(&[1, 3, 0], &[1, 2, 0])).on_cpu(&["run", CASE]).sentence(2);
+    let many_rows = CaseFile::new(r#"{"num_heads":536870912}"#).random("query", &[1, 1, 0]);
+    let many_rows = many_rows.projections("", [[1 << 29, 0], [1 << 29, 0], [1 << 29, 0], [0, 1 << 29]]);
+    Folder::with_case(&many_rows).on_cpu(&["run", CASE]).sentence(2);
 }
 
 #[test]

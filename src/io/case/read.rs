@@ -1,6 +1,8 @@
 //! From the tensors and metadata of a file to a [`Case`].
 
-use super::{ABOUT_KEY, ATTENTION_KEY, Case, CaseOptions, Expected, Settings, TENSORS, TOKENS_KEY, prefix_of};
+use super::{
+    ABOUT_KEY, ATTENTION_KEY, Case, CaseOptions, Expected, METADATA, Settings, TENSORS, TOKENS_KEY, prefix_of,
+};
 use crate::attention::{AttentionInputs, Mask};
 use crate::error::Error;
 use crate::io::archive::Archive;
@@ -11,6 +13,7 @@ use crate::shape::HostTensor;
 impl Case {
     /// Everything but the weights of a separate file.
     pub(super) fn from_archive(archive: &Archive<'_>, options: &CaseOptions) -> Result<Self, Error> {
+        refuse_unknown_metadata(archive)?;
         let in_file = settings_of(archive)?;
         options.overrides.validate()?;
         let settings = in_file.overridden_by(&options.overrides);
@@ -32,6 +35,18 @@ impl Case {
                 attention_weights: floats(archive, "expected.attention_weights")?,
             },
         })
+    }
+}
+
+/// Misspelt tokens must not be ignored either.
+fn refuse_unknown_metadata(archive: &Archive<'_>) -> Result<(), Error> {
+    match archive.metadata_keys().find(|key| !METADATA.contains(key)) {
+        None => Ok(()),
+        Some(unknown) => Err(Error::UnknownName {
+            kind: "metadata field".into(),
+            name: shown(unknown),
+            nearest: nearest(unknown, METADATA).map(shown),
+        }),
     }
 }
 
