@@ -47,7 +47,7 @@ async fn show(arguments: &Arguments) -> Result<bool, Error> {
     if let Device::Cpu(CpuReason::NoGpu(reason)) = &device {
         eprintln!("warning: {reason}; computing on the CPU");
     }
-    let plan = attention.compile(&device, &case.inputs, true).await?;
+    let plan = attention.compile(&device, &case.inputs.call_shape(), true).await?;
     let result = plan.run(&case.inputs).await?;
     let weights = result.attention_weights.as_ref().ok_or_else(|| Error::Invalid("no weights came back".into()))?;
 

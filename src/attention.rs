@@ -1,6 +1,7 @@
 //! Multi-head attention: from a configuration, weights and masks to a [`Graph`](crate::Graph), and from there to answers.
 
 mod build;
+mod call;
 mod config;
 mod layer;
 mod mask;
@@ -8,6 +9,7 @@ mod run;
 mod sizes;
 mod weights;
 
+pub use call::CallShape;
 pub use config::AttentionConfig;
 pub use layer::MultiHeadAttention;
 pub use mask::Mask;
@@ -15,6 +17,7 @@ pub use run::{AttentionOutput, AttentionPlan};
 pub use sizes::HeadSizes;
 pub use weights::{Linear, Weights};
 
+use crate::error::Error;
 use crate::graph::Inputs;
 use crate::shape::HostTensor;
 
@@ -60,6 +63,11 @@ impl AttentionInputs {
     #[must_use]
     pub fn value(&self) -> &HostTensor {
         self.value.as_ref().unwrap_or_else(|| self.key())
+    }
+
+    /// Checks the lengths against the number of keys.
+    fn check_lens(&self) -> Result<(), Error> {
+        self.mask.check_lens(self.key().shape().axes().get(1).copied().unwrap_or(0))
     }
 
     /// What is given, by the graph's names; `lens` are the mask's lengths as a device stores them.

@@ -18,7 +18,8 @@ pub struct Gpu {
     queue: wgpu::Queue,
     profile: DeviceProfile,
     faults: Arc<Faults>,
-    pipelines: Arc<Mutex<HashMap<String, Arc<Pipeline>>>>,
+    /// By label and text: two users may call different kernels by one name.
+    pipelines: Arc<Mutex<HashMap<[String; 2], Arc<Pipeline>>>>,
 }
 
 /// A compiled kernel and how its buffers are bound.
@@ -38,12 +39,12 @@ struct Faults {
 /// What to compile a pipeline from.
 #[derive(Debug)]
 pub(crate) struct PipelineSource<'a> {
-    /// Unique for text and constants: it is the cache's key and the object's label.
+    /// Unique for one text and its constants; the object's label.
     pub(crate) label: String,
     /// WGSL with one entry point.
     pub(crate) wgsl: &'a str,
     /// Read-only storage bindings, between the uniform binding 0 and the output.
-    pub(crate) num_reads: u32,
+    pub(crate) num_reads: usize,
     /// Pipeline-overridable constants.
     pub(crate) constants: &'a [(&'a str, f64)],
 }
@@ -120,11 +121,12 @@ impl Gpu {
 
     /// The compiled pipeline of a kernel, from the cache if it was asked for before.
     pub(crate) async fn pipeline(&self, source: &PipelineSource<'_>) -> Result<Arc<Pipeline>, Error> {
-        if let Some(pipeline) = lock(&self.pipelines).get(&source.label) {
+        let key = [source.label.clone(), source.wgsl.to_owned()];
+        if let Some(pipeline) = lock(&self.pipelines).get(&key) {
             return Ok(Arc::clone(pipeline));
         }
         let pipeline = Arc::new(self.guarded(&source.label, |device| compile(device, source)).await?);
-        lock(&self.pipelines).insert(source.label.clone(), Arc::clone(&pipeline));
+        lock(&self.pipelines).insert(key, Arc::clone(&pipeline));
         Ok(pipeline)
     }
 }
@@ -160,7 +162,8 @@ fn compile(device: &wgpu::Device, source: &PipelineSource<'_>) -> Pipeline {
         label,
         source: wgpu::ShaderSource::Wgsl(source.wgsl.into()),
     });
-    let entries: Vec<_> = (0..source.num_reads + 2).map(|binding| layout_entry(binding, source.num_reads)).collect();
+    let entries: Vec<_> =
+        (0..).take(source.num_reads + 2).map(|binding| layout_entry(binding, source.num_reads)).collect();
     let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
     let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label,
@@ -179,10 +182,10 @@ fn compile(device: &wgpu::Device, source: &PipelineSource<'_>) -> Pipeline {
 }
 
 /// The rule for all kernels: parameters at 0, inputs read-only from 1 on, the output last.
-fn layout_entry(binding: u32, num_reads: u32) -> wgpu::BindGroupLayoutEntry {
+fn layout_entry(binding: u32, num_reads: usize) -> wgpu::BindGroupLayoutEntry {
     let ty = match binding {
         0 => wgpu::BufferBindingType::Uniform,
-        _ => wgpu::BufferBindingType::Storage { read_only: binding <= num_reads },
+        _ => wgpu::BufferBindingType::Storage { read_only: binding as usize <= num_reads },
     };
     wgpu::BindGroupLayoutEntry {
         binding,

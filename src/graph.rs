@@ -5,7 +5,9 @@
 //! each reads only what earlier ones wrote.
 
 mod builder;
+pub(crate) mod copy;
 mod cost;
+mod custom;
 mod display;
 pub(crate) mod footprint;
 mod inputs;
@@ -13,6 +15,8 @@ mod op;
 pub(crate) mod schedule;
 
 pub use builder::GraphBuilder;
+pub use copy::CopyStrided;
+pub use custom::{CpuTwin, Custom, CustomKernel};
 pub use inputs::{HostValue, Inputs};
 pub use op::{AppendKey, KeyBand, MaskStrides, Matmul, Op, Softmax, TransposeHeads};
 

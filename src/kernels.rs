@@ -12,14 +12,17 @@
 //! name in [`reference`](crate::reference).
 
 mod append_key;
+mod copy;
 mod matmul;
 mod params;
 mod softmax;
 mod transpose;
 
+use std::sync::Arc;
+
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
-use crate::graph::{Graph, Node, Op};
+use crate::graph::{CustomKernel, Graph, Node, Op};
 
 /// One WGSL file.
 #[derive(Debug)]
@@ -40,7 +43,9 @@ pub struct Kernel {
 
 /// All kernels of all families.
 pub fn all() -> impl Iterator<Item = &'static Kernel> {
-    [&append_key::KERNELS[..], &matmul::KERNELS, &softmax::KERNELS, &transpose::KERNELS].into_iter().flatten()
+    [&append_key::KERNELS[..], &copy::KERNELS, &matmul::KERNELS, &softmax::KERNELS, &transpose::KERNELS]
+        .into_iter()
+        .flatten()
 }
 
 /// What a family is asked: how is this block of this node to be computed there?
@@ -59,11 +64,30 @@ pub(crate) struct Request<'a> {
 /// A family's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
-    pub(crate) kernel: &'static str,
+    pub(crate) kernel: Chosen,
     /// Values of the kernel's overrides.
     pub(crate) constants: Vec<(&'static str, bool)>,
     pub(crate) params: Vec<u8>,
-    pub(crate) workgroups: [u32; 2],
+    pub(crate) workgroups: [u32; 3],
+}
+
+/// Which kernel a launch runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Chosen {
+    /// One of ours, by its name.
+    Ours(&'static str),
+    /// A user's.
+    Users(Arc<CustomKernel>),
+}
+
+impl Chosen {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Ours(name) => name,
+            Self::Users(kernel) => &kernel.name,
+        }
+    }
 }
 
 /// The kernel of this name.
@@ -79,16 +103,23 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
         Op::TransposeQkv(op) => transpose::launch(op, "transpose_qkv", request),
         Op::TransposeOutput(op) => transpose::launch(op, "transpose_output", request),
         Op::AppendKey(_) => append_key::launch(request),
+        Op::Copy(op) => copy::launch(op, request),
+        Op::Custom(op) => Launch {
+            kernel: Chosen::Users(Arc::clone(&op.kernel)),
+            constants: Vec::new(),
+            params: op.kernel.params.clone(),
+            workgroups: op.kernel.workgroups,
+        },
     }
 }
 
 /// Folds a count of workgroups into two dimensions, with few to spare.
 ///
 /// A count that even two dimensions cannot hold gets a grid beyond the limit, which the device refuses.
-fn fold(workgroups: u64, profile: &DeviceProfile) -> [u32; 2] {
+fn fold(workgroups: u64, profile: &DeviceProfile) -> [u32; 3] {
     let down = workgroups.div_ceil(u64::from(profile.max_workgroups)).max(1);
     let across = workgroups.div_ceil(down);
-    [across, down].map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+    [across, down, 1].map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// A size as shaders know it; the builder keeps every axis below 2³⁰.
@@ -110,7 +141,7 @@ mod tests {
     fn folding_covers_every_count_and_spares_few() {
         let profile = DeviceProfile::portable();
         for count in [1, 2, 65_535, 65_536, 70_000, 131_071, 1 << 30] {
-            let [across, down] = fold(count, &profile);
+            let [across, down, _] = fold(count, &profile);
             let grid = u64::from(across) * u64::from(down);
             assert!(grid >= count && grid - count < u64::from(down), "{count} folded to {across}×{down}");
             assert!(across <= 65_535 && down <= 65_535);

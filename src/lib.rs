@@ -50,6 +50,13 @@
 //! 4. A run uploads the inputs, records one compute pass, submits once, reads back once. [`AttentionOutput`] has the
 //!    output, the weights and the times.
 //!
+//! # In your own wgpu program
+//!
+//! [`Gpu::adopt`] takes your device; [`PlanOptions::tensors`] says which inputs, parameters and outputs lie in your
+//! buffers ([`Tensor`]: offset, strides); [`MultiHeadAttention::plan`] compiles a [`CallShape`] to a [`Plan`], and
+//! [`Plan::encode`] records it into your encoder. A kernel of your own is a node of the graph:
+//! [`GraphBuilder::custom`]. The examples `your_device` and `your_own_kernel` show both.
+//!
 //! # Floors
 //!
 //! A module uses only floors below its own; `tests/architecture.rs` reads the source and checks it.
@@ -128,8 +135,8 @@ mod shape;
 pub mod web;
 
 pub use attention::{
-    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, HeadSizes, Linear, Mask, MultiHeadAttention,
-    Weights,
+    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
+    MultiHeadAttention, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};
@@ -137,7 +144,7 @@ pub use error::Error;
 pub use gpu::{AdapterKind, AdapterSummary, DeviceProfile, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{DType, Graph, GraphBuilder, Inputs};
 pub use io::{Case, CaseOptions, Expected, Settings};
-pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming};
+pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming, Tensor};
 pub use shape::{HostTensor, Shape};
 
 // The example in README.md is a test of the documentation.

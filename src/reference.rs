@@ -5,6 +5,7 @@
 //! nothing is reassociated, and the softmax subtracts the row's maximum and divides by the row's sum.
 
 mod append_key;
+mod copy;
 mod interpret;
 mod matmul;
 mod softmax;

@@ -51,7 +51,7 @@ impl WebGpu {
     pub async fn compute(&self, case: Vec<u8>, preferred_kernels: Vec<String>) -> Result<Computed, JsError> {
         let case = Case::from_bytes(&case, &CaseOptions::default())?;
         let preferred_kernels = preferred_kernels.iter().map(|name| named(name)).collect::<Result<_, _>>()?;
-        Ok(compute(&self.gpu, &case, &PlanOptions { preferred_kernels }).await?)
+        Ok(compute(&self.gpu, &case, &PlanOptions { preferred_kernels, ..PlanOptions::default() }).await?)
     }
 }
 
@@ -129,8 +129,9 @@ fn named(name: &str) -> Result<&'static str, Error> {
 async fn compute(gpu: &Gpu, case: &Case, options: &PlanOptions) -> Result<Computed, Error> {
     let attention = case.attention()?;
     let device = Device::Gpu(gpu.clone());
-    let answer = attention.compile_with(&device, &case.inputs, true, options).await?.run(&case.inputs).await?;
-    let plan = PlanSummary::with_options(&attention.graph(&case.inputs, true)?, gpu.profile(), options)?;
+    let call = case.inputs.call_shape();
+    let answer = attention.compile_with(&device, &call, true, options).await?.run(&case.inputs).await?;
+    let plan = PlanSummary::with_options(&attention.graph(&call, true)?, gpu.profile(), options)?;
     Ok(Computed {
         kernels: plan.steps.into_iter().map(|step| step.variant).collect(),
         comparison: case.expected.compare(&answer, case.tolerance()),

@@ -26,7 +26,7 @@ fn check_cases(device: &Device, folder: &str) -> usize {
         let case = Case::open(&path, &CaseOptions::default()).unwrap();
         let layer = case.attention().unwrap();
         let with_weights = case.expected.attention_weights.is_some();
-        let plan = pollster::block_on(layer.compile(device, &case.inputs, with_weights)).unwrap();
+        let plan = pollster::block_on(layer.compile(device, &case.inputs.call_shape(), with_weights)).unwrap();
         let got = pollster::block_on(plan.run(&case.inputs)).unwrap();
         let tensors = [
             (Some(&got.output), case.expected.output.as_ref()),
@@ -147,7 +147,7 @@ fn split_work_gives_the_same_answer_and_more_dispatches() {
     let (layer, inputs) = (spec.layer(&mut rng), spec.inputs(&mut rng, Mask::default()));
     let dispatches = |device: &Device| {
         check_layer(device, &layer, &inputs, "split");
-        pollster::block_on(layer.compile(device, &inputs, false)).unwrap().num_dispatches()
+        pollster::block_on(layer.compile(device, &inputs.call_shape(), false)).unwrap().num_dispatches()
     };
     assert_eq!(dispatches(&Device::Gpu(gpu())), 11);
     let mut last = 11;
@@ -164,7 +164,7 @@ fn twenty_runs_give_the_same_bits() {
     let mut rng = fastrand::Rng::with_seed(14);
     let device = Device::Gpu(gpu());
     let (layer, inputs) = (spec.layer(&mut rng), spec.inputs(&mut rng, Mask::default()));
-    let plan = pollster::block_on(layer.compile(&device, &inputs, true)).unwrap();
+    let plan = pollster::block_on(layer.compile(&device, &inputs.call_shape(), true)).unwrap();
     let bits = || {
         let result = pollster::block_on(plan.run(&inputs)).unwrap();
         let weights = result.attention_weights.unwrap().into_data();

@@ -3,7 +3,7 @@
 
 mod support;
 
-use multihead::graph::{AppendKey, KeyBand, Matmul, Softmax, TransposeHeads};
+use multihead::graph::{AppendKey, CopyStrided, KeyBand, Matmul, Softmax, TransposeHeads};
 use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
 use support::{check_graph, gpu, random};
 
@@ -277,5 +277,51 @@ fn append_key() {
         let graph = builder.finish(&[out]);
         let (x, key) = (random(&mut rng, [batch, length, width]), random(&mut rng, [1, 1, width]));
         check_graph(&gpu, &graph, &Inputs::new().with("key", &key), &Inputs::new().with("x", &x), None, "append_key");
+    }
+}
+
+/// Axes, strides of the input and of the output.
+const COPIES: [[[usize; 4]; 3]; 6] = [
+    [[1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
+    [[1, 2, 3, 5], [0, 40, 7, 1], [0, 15, 5, 1]],
+    [[2, 3, 4, 5], [60, 20, 5, 1], [1, 2, 6, 24]],
+    [[3, 5, 1, 7], [0, 7, 0, 1], [100, 9, 0, 1]],
+    [[17, 1, 1, 65], [65, 0, 0, 1], [70, 0, 0, 1]],
+    [[1, 1, 0, 3], [0, 0, 3, 1], [0, 0, 3, 1]],
+];
+
+#[test]
+fn copy() {
+    let devices = [gpu(), support::cramped_gpu(2_000)];
+    let mut rng = fastrand::Rng::with_seed(6);
+    for [axes, from, to] in COPIES {
+        let mut builder = GraphBuilder::new();
+        let input = builder.input("x", [1_200], DType::F32).unwrap();
+        let out = builder.copy("out", CopyStrided { input, axes, from, to }).unwrap();
+        let graph = builder.finish(&[out]);
+        let x = random(&mut rng, [1_200]);
+        let inputs = Inputs::new().with("x", &x);
+        let written = |index: usize| {
+            let places = (0..axes.iter().product::<usize>()).map(|place| {
+                let [_, b, c, d] = axes;
+                [place / (b * c * d), place / (c * d) % b, place / d % c, place % d]
+                    .iter()
+                    .zip(to)
+                    .map(|(i, s)| i * s)
+                    .sum::<usize>()
+            });
+            places.into_iter().any(|place| place == index)
+        };
+        for gpu in &devices {
+            let options = multihead::PlanOptions::default();
+            let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+            plan.poison();
+            let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
+            let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
+            for (index, (got, truth)) in got.data().iter().zip(truth["out"].data()).enumerate() {
+                let right = if written(index) { got.to_bits() == truth.to_bits() } else { got.is_nan() };
+                assert!(right, "{axes:?} {from:?} {to:?} at {index}: {got} instead of {truth}");
+            }
+        }
     }
 }

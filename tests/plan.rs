@@ -13,7 +13,7 @@ fn graph_of(spec: &Spec, mask: Mask) -> (Graph, AttentionInputs) {
     let mut rng = fastrand::Rng::with_seed(21);
     let layer = spec.layer(&mut rng);
     let inputs = AttentionInputs { mask, ..AttentionInputs::self_attention(random(&mut rng, [2, 16, 24])) };
-    (layer.graph(&inputs, false).unwrap(), inputs)
+    (layer.graph(&inputs.call_shape(), false).unwrap(), inputs)
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn parameters_and_flops_are_those_of_the_formula_whatever_the_number_of_heads() 
         let spec = Spec { biases: false, ..Spec::new(1, n, n, num_heads, d / num_heads) };
         let mut rng = fastrand::Rng::with_seed(22);
         let query = random(&mut rng, [1, n, d]);
-        let graph = spec.layer(&mut rng).graph(&AttentionInputs::self_attention(query), false).unwrap();
+        let graph = spec.layer(&mut rng).graph(&AttentionInputs::self_attention(query).call_shape(), false).unwrap();
         let (n, d) = (n as u64, d as u64);
         assert_eq!(graph.parameters(), 4 * d * d);
         assert_eq!(graph.flops(), 8 * n * d * d + 4 * n * n * d);
@@ -69,7 +69,7 @@ fn scores_beyond_a_binding_are_split_by_the_plan_before_anything_runs() {
     let cases = [(2048, 1), (2049, 2), (4096, 4), (12_000, 64)];
     for (length, blocks) in cases {
         let query = HostTensor::new([1, length, 64], vec![0.0; length * 64]).unwrap();
-        let graph = layer.graph(&AttentionInputs::self_attention(query), false).unwrap();
+        let graph = layer.graph(&AttentionInputs::self_attention(query).call_shape(), false).unwrap();
         let generous = PlanSummary::new(&graph, &generous).unwrap();
         let summary = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap();
         assert_eq!(generous.peak_bytes, summary.peak_bytes);
@@ -89,7 +89,7 @@ fn running_again_allocates_nothing() {
         (spec.layer(&mut rng), AttentionInputs::self_attention(x))
     };
     let device = multihead::Device::Gpu(gpu.clone());
-    let plan = pollster::block_on(layer.compile(&device, &inputs, true)).unwrap();
+    let plan = pollster::block_on(layer.compile(&device, &inputs.call_shape(), true)).unwrap();
     let counts = |gpu: &Gpu| {
         let counters = gpu.device().get_internal_counters().hal;
         [
@@ -107,7 +107,7 @@ fn running_again_allocates_nothing() {
         pollster::block_on(plan.run(&inputs)).unwrap();
         assert_eq!(counts(&gpu), before);
     }
-    let another = pollster::block_on(layer.compile(&device, &inputs, true)).unwrap();
+    let another = pollster::block_on(layer.compile(&device, &inputs.call_shape(), true)).unwrap();
     assert!(counts(&gpu)[0] > before[0], "another plan should be seen by the counters");
     drop(another);
 }
@@ -159,7 +159,7 @@ fn outputs_that_no_buffer_could_take_to_the_host_are_refused_with_the_numbers() 
     let mut rng = fastrand::Rng::with_seed(25);
     let layer = Spec::new(1, 1, 1, 8, 8).layer(&mut rng);
     let query = HostTensor::new([1, 2896, 64], vec![0.0; 2896 * 64]).unwrap();
-    let graph = layer.graph(&AttentionInputs::self_attention(query), true).unwrap();
+    let graph = layer.graph(&AttentionInputs::self_attention(query).call_shape(), true).unwrap();
     let error = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap_err();
     insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or use --device cpu"#);
 }

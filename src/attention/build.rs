@@ -1,17 +1,17 @@
 //! The graph of one call: D2L §10.3, unfused, 11 dispatches.
 
 use super::sizes::HeadSizes;
-use super::{AttentionInputs, Linear, Weights};
+use super::{CallShape, Linear, Weights};
 use crate::error::Error;
-use crate::graph::{AppendKey, DType, Graph, GraphBuilder, KeyBand, Matmul, Softmax, TransposeHeads, ValueId};
-use crate::shape::HostTensor;
+use crate::graph::{AppendKey, DType, Graph, GraphBuilder, Matmul, Softmax, TransposeHeads, ValueId};
+use crate::shape::Shape;
 
 /// What decides the graph of a call.
 pub(super) struct Call<'a> {
     pub(super) sizes: HeadSizes,
     pub(super) scale: f64,
     pub(super) weights: Option<&'a Weights>,
-    pub(super) inputs: &'a AttentionInputs,
+    pub(super) shape: &'a CallShape,
     /// Whether the attention weights are an output too.
     pub(super) with_weights: bool,
 }
@@ -41,17 +41,10 @@ impl Call<'_> {
 
     /// Query, key and value; an absent one is the one before it.
     fn sequences(&self, builder: &mut GraphBuilder) -> Result<[ValueId; 3], Error> {
-        let mut input = |name: &str, tensor: Option<&HostTensor>, otherwise: Option<ValueId>| match (tensor, otherwise)
-        {
-            (None, Some(other)) => Ok(other),
-            (tensor, _) => {
-                let shape = tensor.unwrap_or(&self.inputs.query).shape().clone();
-                builder.input(name, shape, DType::F32)
-            }
-        };
-        let query = input("query", Some(&self.inputs.query), None)?;
-        let key = input("key", self.inputs.key.as_ref(), Some(query))?;
-        let value = input("value", self.inputs.value.as_ref(), Some(key))?;
+        let mut input = |name: &str, shape: &Shape| builder.input(name, shape.clone(), DType::F32);
+        let query = input("query", &self.shape.query)?;
+        let key = self.shape.key.as_ref().map_or(Ok(query), |shape| input("key", shape))?;
+        let value = self.shape.value.as_ref().map_or(Ok(key), |shape| input("value", shape))?;
         Ok([query, key, value])
     }
 
@@ -78,20 +71,20 @@ impl Call<'_> {
     }
 
     fn softmax(&self, builder: &mut GraphBuilder, scores: ValueId) -> Result<Softmax, Error> {
-        let mask = &self.inputs.mask;
-        let valid_lens = mask.valid_lens.as_ref();
-        let valid_lens = valid_lens.map(|lens| builder.input("valid_lens", lens.shape().clone(), DType::U32));
-        let attend_mask = mask.attend_mask.as_ref();
-        let attend_mask = attend_mask.map(|mask| builder.input("attend_mask", mask.shape().clone(), DType::Bool));
-        let bias = mask.bias.as_ref().map(|bias| builder.input("bias", bias.shape().clone(), DType::F32));
+        let mut input = |name: &str, shape: &Option<Shape>, dtype| {
+            shape.as_ref().map(|shape| builder.input(name, shape.clone(), dtype)).transpose()
+        };
+        let valid_lens = input("valid_lens", &self.shape.valid_lens, DType::U32)?;
+        let attend_mask = input("attend_mask", &self.shape.attend_mask, DType::Bool)?;
+        let bias = input("bias", &self.shape.bias, DType::F32)?;
         Ok(Softmax {
             scores,
-            valid_lens: valid_lens.transpose()?,
-            attend_mask: attend_mask.transpose()?,
-            bias: bias.transpose()?,
+            valid_lens,
+            attend_mask,
+            bias,
             num_heads: self.sizes.num_heads,
             scale: self.scale,
-            band: KeyBand::new(mask.causal, mask.query_offset, mask.window),
+            band: self.shape.band(),
             extra_keys: usize::from(self.weights.is_some_and(|weights| weights.bias_k.is_some())),
         })
     }

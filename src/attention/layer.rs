@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::build::Call;
 use super::run::AttentionPlan;
 use super::sizes::{HeadSizes, check_sequences, check_width};
-use super::{AttentionConfig, AttentionInputs, AttentionOutput, Weights};
+use super::{AttentionConfig, AttentionInputs, AttentionOutput, CallShape, Weights};
 use crate::device::Device;
 use crate::error::Error;
+use crate::gpu::Gpu;
 use crate::graph::{Graph, Inputs};
-use crate::plan::PlanOptions;
+use crate::plan::{Plan, PlanOptions};
 use crate::reference::{self, Real};
 use crate::shape::HostTensor;
 
@@ -54,45 +55,49 @@ impl MultiHeadAttention {
         Ok(Self { config, weights: None })
     }
 
-    /// Heads and widths of a call with these inputs.
+    /// Heads and widths of a call of this shape.
     ///
     /// # Errors
-    /// [`Error::WrongShape`], [`Error::NotDivisible`], [`Error::OutOfRange`] where inputs, masks and layer do not
-    /// agree, naming both sides.
-    pub fn sizes(&self, inputs: &AttentionInputs) -> Result<HeadSizes, Error> {
-        check_sequences(inputs)?;
-        inputs.mask.check(inputs.key().shape().axes()[1])?;
+    /// [`Error::WrongShape`], [`Error::NotDivisible`], [`Error::OutOfRange`] where inputs and layer do not agree,
+    /// naming both sides.
+    pub fn sizes(&self, call: &CallShape) -> Result<HeadSizes, Error> {
+        check_sequences(call)?;
+        call.check_window()?;
         let Some(weights) = &self.weights else {
-            return HeadSizes::of_inputs(&self.config, inputs);
+            return HeadSizes::of_call(&self.config, call);
         };
-        check_width("W_q", &weights.w_q, "query", inputs.query())?;
-        check_width("W_k", &weights.w_k, "key", inputs.key())?;
-        check_width("W_v", &weights.w_v, "value", inputs.value())?;
+        check_width("W_q", &weights.w_q, "query", &call.query)?;
+        check_width("W_k", &weights.w_k, "key", call.key())?;
+        check_width("W_v", &weights.w_v, "value", call.value())?;
         HeadSizes::of_weights(&self.config, weights)
     }
 
-    /// The dispatch graph of a call with inputs of these shapes and masks of these kinds; its outputs are `output` (or
-    /// `joined`, without projections) and, if asked for, `weights` (B·H, Lq, Lk).
+    /// Whether a call with these inputs can be computed: shapes, masks, lengths.
     ///
     /// # Errors
-    /// As [`sizes`](Self::sizes).
-    pub fn graph(&self, inputs: &AttentionInputs, with_weights: bool) -> Result<Graph, Error> {
-        let sizes = self.sizes(inputs)?;
-        let scale = self.config.scale.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
-        Call { sizes, scale, weights: self.weights.as_ref(), inputs, with_weights }.graph()
+    /// As [`graph`](Self::graph); [`Error::OutOfRange`] for a length beyond the keys.
+    pub fn check(&self, inputs: &AttentionInputs) -> Result<(), Error> {
+        self.graph(&inputs.call_shape(), false)?;
+        inputs.check_lens()
     }
 
-    /// Compiles a call once, to be run again and again with inputs of the same shapes and masks of the same kinds.
+    /// The dispatch graph of a call of this shape; its outputs are `output` (or `joined`, without projections) and, if
+    /// asked for, `weights` (B·H, Lq, Lk).
     ///
     /// # Errors
-    /// As [`sizes`](Self::sizes), and those of the device.
-    pub async fn compile(
-        &self,
-        device: &Device,
-        inputs: &AttentionInputs,
-        with_weights: bool,
-    ) -> Result<AttentionPlan, Error> {
-        self.compile_with(device, inputs, with_weights, &PlanOptions::default()).await
+    /// As [`sizes`](Self::sizes), and [`Error::WrongShape`] for a mask of a shape that is not in the list.
+    pub fn graph(&self, call: &CallShape, with_weights: bool) -> Result<Graph, Error> {
+        let sizes = self.sizes(call)?;
+        let scale = self.config.scale.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
+        Call { sizes, scale, weights: self.weights.as_ref(), shape: call, with_weights }.graph()
+    }
+
+    /// Compiles a call once, to be run again and again with inputs of this shape.
+    ///
+    /// # Errors
+    /// As [`graph`](Self::graph), and those of the device.
+    pub async fn compile(&self, device: &Device, call: &CallShape, with_weights: bool) -> Result<AttentionPlan, Error> {
+        self.compile_with(device, call, with_weights, &PlanOptions::default()).await
     }
 
     /// As [`compile`](Self::compile), with a say in how the graph is computed on a GPU.
@@ -102,12 +107,28 @@ impl MultiHeadAttention {
     pub async fn compile_with(
         &self,
         device: &Device,
-        inputs: &AttentionInputs,
+        call: &CallShape,
         with_weights: bool,
         options: &PlanOptions,
     ) -> Result<AttentionPlan, Error> {
-        let graph = self.graph(inputs, with_weights)?;
-        AttentionPlan::new(self, device, inputs, graph, options).await
+        AttentionPlan::new(self, device, call, self.graph(call, with_weights)?, options).await
+    }
+
+    /// Compiles a call for a GPU as a plan of its own, with inputs and outputs in the user's buffers where `options`
+    /// says so. Its values are those of [`graph`](Self::graph): `query`, `key`, `value`, `valid_lens`, `attend_mask`,
+    /// `bias`, `output` or `joined`, and `weights`, where a hidden key's weight is −0.
+    ///
+    /// # Errors
+    /// As [`graph`](Self::graph) and [`Plan::new`].
+    pub async fn plan(
+        &self,
+        gpu: &Gpu,
+        call: &CallShape,
+        with_weights: bool,
+        options: &PlanOptions,
+    ) -> Result<Plan, Error> {
+        let parameters = self.parameters().without(options.tensors.keys());
+        Plan::new(gpu, &self.graph(call, with_weights)?, &parameters, options).await
     }
 
     /// Computes one call.
@@ -115,7 +136,7 @@ impl MultiHeadAttention {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub async fn run(&self, device: &Device, inputs: &AttentionInputs) -> Result<AttentionOutput, Error> {
-        self.compile(device, inputs, false).await?.run(inputs).await
+        self.compile(device, &inputs.call_shape(), false).await?.run(inputs).await
     }
 
     /// Computes one call and returns the attention weights too.
@@ -123,7 +144,7 @@ impl MultiHeadAttention {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub async fn run_with_weights(&self, device: &Device, inputs: &AttentionInputs) -> Result<AttentionOutput, Error> {
-        self.compile(device, inputs, true).await?.run(inputs).await
+        self.compile(device, &inputs.call_shape(), true).await?.run(inputs).await
     }
 
     /// Computes one call with the CPU reference in the arithmetic of `T`: output (B, Lq, E) and weights (B, H, Lq, Lk).
@@ -131,10 +152,12 @@ impl MultiHeadAttention {
     /// # Errors
     /// As [`sizes`](Self::sizes).
     pub fn reference<T: Real>(&self, inputs: &AttentionInputs) -> Result<[HostTensor<T>; 2], Error> {
-        let graph = self.graph(inputs, true)?;
+        let call = inputs.call_shape();
+        let graph = self.graph(&call, true)?;
+        inputs.check_lens()?;
         let lens = inputs.mask.lens();
         let mut outputs = reference::interpret::<T>(&graph, &self.parameters(), &inputs.of_graph(lens.as_ref()))?;
-        let sizes = self.sizes(inputs)?;
+        let sizes = self.sizes(&call)?;
         let (output, weights) = super::run::take_outputs(&graph, &mut outputs, sizes.num_heads)?;
         Ok([output, weights.expect("weights were asked for, so the graph should have them")])
     }

@@ -24,15 +24,8 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Checks the settings and lengths; shapes are the graph builder's matter.
-    pub(super) fn check(&self, num_keys: usize) -> Result<(), Error> {
-        if self.window == Some(0) {
-            return Err(Error::OutOfRange {
-                what: "window".into(),
-                value: "0".into(),
-                allowed: "must be at least 1".into(),
-            });
-        }
+    /// Checks the lengths; shapes and settings are the matter of whoever builds the graph.
+    pub(super) fn check_lens(&self, num_keys: usize) -> Result<(), Error> {
         let Some(lens) = &self.valid_lens else {
             return Ok(());
         };
@@ -47,7 +40,7 @@ impl Mask {
         }
     }
 
-    /// The lengths as a device stores them; [`check`](Self::check) has seen that they fit.
+    /// The lengths as a device stores them; [`check_lens`](Self::check_lens) has seen that they fit.
     pub(super) fn lens(&self) -> Option<HostTensor<u32>> {
         let lens = self.valid_lens.as_ref()?;
         let data = lens.data().iter().map(|&len| u32::try_from(len).unwrap_or(u32::MAX)).collect();

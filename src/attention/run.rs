@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use web_time::Instant;
 
-use super::{AttentionInputs, MultiHeadAttention};
+use super::{AttentionInputs, CallShape, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, KeyBand};
@@ -45,7 +45,7 @@ impl AttentionPlan {
     pub(super) async fn new(
         layer: &MultiHeadAttention,
         device: &Device,
-        inputs: &AttentionInputs,
+        call: &CallShape,
         graph: Graph,
         options: &PlanOptions,
     ) -> Result<Self, Error> {
@@ -56,7 +56,7 @@ impl AttentionPlan {
             }
             Device::Cpu(_) => Engine::Cpu { graph, layer: Box::new(layer.clone()) },
         };
-        Ok(Self { engine, num_heads: layer.sizes(inputs)?.num_heads, band: band(inputs) })
+        Ok(Self { engine, num_heads: layer.sizes(call)?.num_heads, band: call.band() })
     }
 
     /// How many dispatches a run records; on the CPU, how many nodes it works off.
@@ -73,14 +73,14 @@ impl AttentionPlan {
     /// # Errors
     /// [`Error::WrongShape`] and its like for other inputs; those of the device.
     pub async fn run(&self, inputs: &AttentionInputs) -> Result<AttentionOutput, Error> {
-        if band(inputs) != self.band {
+        let band = inputs.call_shape().band();
+        if band != self.band {
             return Err(Error::Invalid(format!(
                 "the plan was compiled for {}, but the inputs want {}; compile a plan for them",
-                self.band,
-                band(inputs)
+                self.band, band
             )));
         }
-        inputs.mask.check(inputs.key().shape().axes().get(1).copied().unwrap_or(0))?;
+        inputs.check_lens()?;
         let lens = inputs.mask.lens();
         let given = inputs.of_graph(lens.as_ref());
         let (graph, mut outputs, timing) = match &self.engine {
@@ -97,10 +97,6 @@ impl AttentionPlan {
         let (output, attention_weights) = take_outputs(graph, &mut outputs, self.num_heads)?;
         Ok(AttentionOutput { output, attention_weights, timing })
     }
-}
-
-fn band(inputs: &AttentionInputs) -> KeyBand {
-    KeyBand::new(inputs.mask.causal, inputs.mask.query_offset, inputs.mask.window)
 }
 
 /// The output, and the weights (B·H, Lq, Lk) as (B, H, Lq, Lk) without the mark of hidden keys.

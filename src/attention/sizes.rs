@@ -1,9 +1,9 @@
 //! The sizes of one call, found from configuration, weights and inputs, which must agree.
 
 use super::config::{at_least_one, divides};
-use super::{AttentionConfig, AttentionInputs, Linear, Weights};
+use super::{AttentionConfig, CallShape, Linear, Weights};
 use crate::error::Error;
-use crate::shape::{HostTensor, Shape};
+use crate::shape::Shape;
 
 /// Heads and widths of a layer or call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +53,21 @@ impl HeadSizes {
     }
 
     /// Without weights: from the widths of query, key and value, which hold heads side by side.
-    pub(super) fn of_inputs(config: &AttentionConfig, inputs: &AttentionInputs) -> Result<Self, Error> {
+    pub(super) fn of_call(config: &AttentionConfig, call: &CallShape) -> Result<Self, Error> {
         let num_heads = config.num_heads;
         let num_kv_heads = config.num_kv_heads.unwrap_or(num_heads);
         let [query_width, key_width, value_width] =
-            [inputs.query(), inputs.key(), inputs.value()].map(|tensor| tensor.shape().axes()[2]);
+            [&call.query, call.key(), call.value()].map(|shape| shape.axes()[2]);
         let head_dim = divides("the query's width E", query_width, "num_heads", num_heads)?;
         agree("head_dim", config.head_dim, head_dim, "E / num_heads")?;
         at_least_one("the query's width E / num_heads", head_dim)?;
         if num_kv_heads.checked_mul(head_dim) != Some(key_width) {
             return Err(Error::WrongShape {
                 what: "key".into(),
-                got: inputs.key().shape().clone(),
+                got: call.key().clone(),
                 expected: format!(
                     "query {} with num_heads {num_heads} has head_dim {head_dim}, so num_kv_heads {num_kv_heads} need a key width of {num_kv_heads}·{head_dim}; give num_kv_heads if there are fewer of them",
-                    inputs.query().shape()
+                    call.query
                 ),
             });
         }
@@ -130,40 +130,44 @@ fn agree(what: &str, given: Option<usize>, found: usize, source: &str) -> Result
 }
 
 /// Checks that query, key and value have three axes, one batch, and keys as many values.
-pub(super) fn check_sequences(inputs: &AttentionInputs) -> Result<(), Error> {
-    let named = [("query", inputs.query()), ("key", inputs.key()), ("value", inputs.value())];
-    for (name, tensor) in named {
-        if tensor.shape().rank() != 3 {
+pub(super) fn check_sequences(call: &CallShape) -> Result<(), Error> {
+    let named = [("query", &call.query), ("key", call.key()), ("value", call.value())];
+    for (name, shape) in named {
+        if shape.rank() != 3 {
             return Err(Error::WrongShape {
                 what: name.into(),
-                got: tensor.shape().clone(),
+                got: shape.clone(),
                 expected: "must have three axes, (batch, length, width)".into(),
             });
         }
     }
-    let [(_, query), (_, key), (_, value)] = named;
-    let same = |what: &str, got: &HostTensor, axis: usize, other: &str, tensor: &HostTensor| {
-        if got.shape().axes()[axis] == tensor.shape().axes()[axis] {
-            return Ok(());
-        }
-        let of = ["batch", "length"][axis];
-        let expected = format!("{other} {} has another {of}", tensor.shape());
-        Err(Error::WrongShape { what: what.into(), got: got.shape().clone(), expected })
-    };
-    same("key", key, 0, "query", query)?;
-    same("value", value, 0, "key", key)?;
-    same("value", value, 1, "key", key)
+    let [query, key, value] = named;
+    same_axis(key, 0, query)?;
+    same_axis(value, 0, key)?;
+    same_axis(value, 1, key)
+}
+
+fn same_axis((what, got): (&str, &Shape), axis: usize, (other, shape): (&str, &Shape)) -> Result<(), Error> {
+    if got.axes()[axis] == shape.axes()[axis] {
+        return Ok(());
+    }
+    let of = ["batch", "length"][axis];
+    Err(Error::WrongShape {
+        what: what.into(),
+        got: got.clone(),
+        expected: format!("{other} {shape} has another {of}"),
+    })
 }
 
 /// Checks that a projection takes what it is given.
-pub(super) fn check_width(name: &str, linear: &Linear, input: &str, tensor: &HostTensor) -> Result<(), Error> {
+pub(super) fn check_width(name: &str, linear: &Linear, input: &str, shape: &Shape) -> Result<(), Error> {
     let needed = linear.weight.shape().axes()[1];
-    if tensor.shape().axes()[2] == needed {
+    if shape.axes()[2] == needed {
         return Ok(());
     }
     Err(Error::WrongShape {
         what: input.into(),
-        got: tensor.shape().clone(),
+        got: shape.clone(),
         expected: format!("{name} {} needs a width of {needed}", linear.weight.shape()),
     })
 }

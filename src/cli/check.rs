@@ -64,7 +64,7 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let expected = &case.expected;
     let attention = case.attention()?;
     let with_weights = expected.attention_weights.is_some();
-    let got = attention.compile(device, &case.inputs, with_weights).await?.run(&case.inputs).await?;
+    let got = attention.compile(device, &case.inputs.call_shape(), with_weights).await?.run(&case.inputs).await?;
     let tolerance = case.tolerance();
     let comparison = expected.compare(&got, tolerance).ok_or_else(|| Error::Missing {
         what: "expected.output or expected.attention_weights".into(),

@@ -10,10 +10,9 @@ use super::{Outcome, print};
 pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
     let case = Case::open(&arguments.case, &arguments.how.case_options())?;
     let in_case = |error: Error| error.in_file(&arguments.case);
-    let graph = case
-        .attention()
-        .and_then(|attention| attention.graph(&case.inputs, arguments.with_weights))
-        .map_err(in_case)?;
+    let attention = case.attention().map_err(in_case)?;
+    attention.check(&case.inputs).map_err(in_case)?;
+    let graph = attention.graph(&case.inputs.call_shape(), arguments.with_weights).map_err(in_case)?;
     let profile = profile(&arguments.how.device).await?;
     let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
     if arguments.how.json {

@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
     let in_case = |error: Error| error.in_file(&arguments.case);
     let attention = case.attention().map_err(in_case)?;
     // What does not fit is found before a device is opened.
-    attention.graph(&case.inputs, with_weights(arguments)).map_err(in_case)?;
+    attention.check(&case.inputs).map_err(in_case)?;
     let device = super::open(&arguments.how.device).await?;
     let computed = compute(arguments, &case, &attention, &device).await.map_err(in_case)?;
     outputs::write(arguments, &case, &computed.result)?;
@@ -74,7 +74,7 @@ async fn compute(
     device: &Device,
 ) -> Result<Computed, Error> {
     let start = Instant::now();
-    let plan = attention.compile(device, &case.inputs, with_weights(arguments)).await?;
+    let plan = attention.compile(device, &case.inputs.call_shape(), with_weights(arguments)).await?;
     let compile = start.elapsed();
     let result = plan.run(&case.inputs).await?;
     Ok(Computed { result, dispatches: plan.num_dispatches(), compile })

@@ -1,7 +1,9 @@
 //! Building a graph: every method checks the shapes it is given.
 
+use super::copy::span;
 use super::{
-    AppendKey, DType, Graph, KeyBand, MaskStrides, Matmul, Node, Op, Softmax, Source, TransposeHeads, Value, ValueId,
+    AppendKey, CopyStrided, Custom, DType, Graph, KeyBand, MaskStrides, Matmul, Node, Op, Softmax, Source,
+    TransposeHeads, Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -174,6 +176,56 @@ impl GraphBuilder {
         self.node(name, [batch, length + 1, width].into(), Op::AppendKey(op))
     }
 
+    /// See [`CopyStrided`]; the output is one row of elements, up to the last that is written.
+    ///
+    /// # Errors
+    /// [`Error::WrongShape`] where the input ends before the last element that is read.
+    pub fn copy(&mut self, name: &str, op: CopyStrided) -> Result<ValueId, Error> {
+        let reach = |strides: [usize; 4]| span(&op.axes, &strides).unwrap_or(usize::MAX);
+        let length = self.shape(op.input).checked_len().unwrap_or(0);
+        if reach(op.from) > length {
+            let expected = format!("strides {:?} over {:?} need {} elements", op.from, op.axes, reach(op.from));
+            return Err(self.wrong(op.input, expected));
+        }
+        self.node(name, [reach(op.to)].into(), Op::Copy(op))
+    }
+
+    /// A user's own kernel, whose output has the given shape.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for inputs that are not 32-bit floats, more inputs than WebGPU guarantees bindings for, or
+    /// parameters of more than 256 bytes.
+    pub fn custom(&mut self, name: &str, op: Custom, shape: impl Into<Shape>) -> Result<ValueId, Error> {
+        let kernel = &op.kernel.name;
+        if let Some(&id) = op.inputs.iter().find(|id| self.graph.values[id.0].dtype != DType::F32) {
+            return Err(Error::Invalid(format!("{kernel} reads {}, which is not 32-bit floats", self.name(id))));
+        }
+        if op.inputs.len() > MOST_INPUTS || op.kernel.params.len() > MOST_PARAMS {
+            return Err(Error::Invalid(format!(
+                "{kernel} has {} inputs and {} bytes of parameters, but {MOST_INPUTS} and {MOST_PARAMS} are the most",
+                op.inputs.len(),
+                op.kernel.params.len()
+            )));
+        }
+        self.node(name, shape.into(), Op::Custom(op))
+    }
+
+    /// An input or a parameter.
+    pub(super) fn given(&mut self, name: &str, shape: Shape, dtype: DType, source: Source) -> Result<ValueId, Error> {
+        self.value(name, shape, dtype, source)
+    }
+
+    /// A node of a checked graph on the values of this one, which have the same shapes.
+    pub(super) fn rebuild(&mut self, name: &str, op: &Op, ids: &[ValueId], shape: &Shape) -> Result<ValueId, Error> {
+        self.node(name, shape.clone(), op.on(ids))
+    }
+
+    /// Reads a value's elements, which stay where they are, as another shape of as many.
+    pub(super) fn reshaped(&mut self, id: ValueId, shape: Shape) -> ValueId {
+        self.graph.values[id.0].shape = shape;
+        id
+    }
+
     /// The shape of a value built so far.
     #[must_use]
     pub fn shape(&self, id: ValueId) -> &Shape {
@@ -228,6 +280,11 @@ impl GraphBuilder {
         Ok(ValueId(self.graph.values.len() - 1))
     }
 }
+
+/// Storage buffers that WebGPU guarantees to a shader, less the output.
+const MOST_INPUTS: usize = 7;
+/// Parameters of one dispatch lie as far apart.
+const MOST_PARAMS: usize = 256;
 
 /// `a · b`, or a sentence about `name`.
 fn checked_product(name: &str, a: usize, b: usize) -> Result<usize, Error> {

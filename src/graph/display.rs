@@ -63,6 +63,8 @@ impl Graph {
                 format!("{}, {} head{}", name(op.input), op.num_heads, if op.num_heads == 1 { "" } else { "s" })
             }
             Op::AppendKey(op) => format!("{}, then {}", name(op.input), name(op.key)),
+            Op::Copy(op) => format!("{}, strides {:?} to {:?}", name(op.input), op.from, op.to),
+            Op::Custom(op) => op.inputs.iter().map(|&id| name(id)).collect::<Vec<_>>().join(", "),
         }
     }
 }

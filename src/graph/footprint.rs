@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{AppendKey, Graph, Matmul, Node, Op, Softmax, TransposeHeads};
+use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, Softmax, TransposeHeads};
 
 /// A box of a node's space of (batch, rows, cols).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +36,13 @@ fn whole_rows(batches: &Range<usize>, rows: &Range<usize>, num_rows: usize, num_
 impl Graph {
     /// The space of (batch, rows, cols) that a node works on.
     ///
-    /// The output's axes, but for `transpose_output`, which works on its input's; and all rows are one batch where the
-    /// right operand of a product is one matrix.
+    /// The output's axes, but for `transpose_output`, which works on its input's, and `copy`, which has its own; a user's
+    /// kernel works on its output as one row; and all rows are one batch where the right operand of a product is one
+    /// matrix.
     pub(crate) fn space(&self, node: &Node) -> [usize; 3] {
         let shaped = match &node.op {
+            Op::Copy(CopyStrided { axes: [batch, rows, inner, cols], .. }) => return [*batch, *rows, inner * cols],
+            Op::Custom(_) => return [1, 1, self.value(node.output).len()],
             Op::TransposeOutput(op) => op.input,
             _ => node.output,
         };
@@ -60,6 +63,8 @@ impl Graph {
             Op::TransposeQkv(op) => self.side_by_side_footprint(node, op, block),
             Op::TransposeOutput(_) => self.split_footprint(node, block),
             Op::AppendKey(op) => self.append_key_footprint(op, index, block),
+            Op::Copy(op) => op.footprint(op.from, block),
+            Op::Custom(op) => 0..self.value(op.inputs[index]).len(),
         }
     }
 
@@ -72,6 +77,8 @@ impl Graph {
                 start + block.cols.start..end - cols + block.cols.end
             }
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
+            Op::Copy(op) => op.footprint(op.to, block),
+            Op::Custom(_) => 0..self.value(node.output).len(),
             Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => self.split_footprint(node, block),
         }
     }

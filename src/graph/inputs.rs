@@ -1,6 +1,6 @@
 //! What a run is given: host tensors by the names of a graph's values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{DType, Graph, Source, Value, ValueId};
 use crate::error::Error;
@@ -81,7 +81,15 @@ impl<'a> Inputs<'a> {
         self
     }
 
-    /// The graph's values of one kind of source with their tensors, in the graph's order.
+    /// All but the tensors of these names.
+    pub(crate) fn without<'n>(mut self, names: impl Iterator<Item = &'n String>) -> Self {
+        names.for_each(|name| {
+            self.values.remove(name.as_str());
+        });
+        self
+    }
+
+    /// The graph's values of one kind of source with their tensors, in the graph's order, but for those `elsewhere`.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::WrongShape`] or [`Error::Invalid`] where a tensor is absent or of another shape or
@@ -90,8 +98,9 @@ impl<'a> Inputs<'a> {
         &self,
         graph: &'g Graph,
         source: Source,
+        elsewhere: &BTreeSet<ValueId>,
     ) -> Result<Vec<(ValueId, &'g Value, HostValue<'a>)>, Error> {
-        let known: Vec<_> = graph.sources(source).collect();
+        let known: Vec<_> = graph.sources(source).filter(|(id, _)| !elsewhere.contains(id)).collect();
         for &name in self.values.keys() {
             if !known.iter().any(|(_, value)| value.name == name) {
                 let names: Vec<_> = known.iter().map(|(_, value)| value.name.as_str()).collect();

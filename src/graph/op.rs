@@ -1,6 +1,6 @@
 //! The operations a graph is made of.
 
-use super::ValueId;
+use super::{CopyStrided, Custom, ValueId};
 
 /// One operation; its inputs are values of the same graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,10 @@ pub enum Op {
     TransposeOutput(TransposeHeads),
     /// (B, L, W) → (B, L + 1, W).
     AppendKey(AppendKey),
+    /// A tensor with gaps, put together or apart.
+    Copy(CopyStrided),
+    /// A user's own kernel.
+    Custom(Custom),
 }
 
 /// `output[b] = lhs[b] · rhs[b / group] + bias`, D2L's batched matrix multiplication.
@@ -133,13 +137,15 @@ pub struct AppendKey {
 impl Op {
     /// The op's one name: of its shaders, kernels, reference and tests.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Matmul(_) => "matmul",
             Self::Softmax(_) => "softmax",
             Self::TransposeQkv(_) => "transpose_qkv",
             Self::TransposeOutput(_) => "transpose_output",
             Self::AppendKey(_) => "append_key",
+            Self::Copy(_) => "copy",
+            Self::Custom(op) => &op.kernel.name,
         }
     }
 
@@ -151,6 +157,8 @@ impl Op {
             Self::Softmax(op) => vec![Some(op.scores), op.valid_lens, op.attend_mask, op.bias],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![Some(op.input)],
             Self::AppendKey(op) => vec![Some(op.input), Some(op.key)],
+            Self::Copy(op) => vec![Some(op.input)],
+            Self::Custom(op) => op.inputs.iter().copied().map(Some).collect(),
         }
     }
 }

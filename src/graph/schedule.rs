@@ -151,7 +151,7 @@ impl Chain<'_> {
         };
         let halves = Axis::ALL
             .into_iter()
-            .filter(|&axis| axis != Axis::Cols || self.splits_cols())
+            .filter(|&axis| self.splits(axis))
             .filter_map(|axis| axis.halve(block))
             .min_by_key(|[half, _]| self.excess(half).map_or(0, |excess| excess.need));
         let Some([left, right]) = halves else {
@@ -181,9 +181,14 @@ impl Chain<'_> {
         )))
     }
 
-    /// Only a product's columns are independent of each other and not worth keeping together.
-    fn splits_cols(&self) -> bool {
-        self.nodes.len() == 1 && matches!(self.graph.nodes()[self.nodes.start].op, Op::Matmul(_))
+    /// Only a product's columns are independent of each other and not worth keeping together; a user's kernel knows
+    /// nothing of blocks.
+    fn splits(&self, axis: Axis) -> bool {
+        match &self.graph.nodes()[self.nodes.start].op {
+            Op::Custom(_) => false,
+            Op::Matmul(_) => axis != Axis::Cols || self.nodes.len() == 1,
+            _ => axis != Axis::Cols,
+        }
     }
 
     /// Nodes of a chain share batches and rows; each has its own columns.

@@ -1,7 +1,7 @@
 //! `append_key` on the GPU: a copy with one more row, an element to an invocation.
 
 use super::params::params;
-use super::{Kernel, Launch, Request, fold, size};
+use super::{Chosen, Kernel, Launch, Request, fold, size};
 
 params! {
     struct Params {
@@ -50,5 +50,10 @@ pub(super) fn launch(request: &Request<'_>) -> Launch {
         out_base,
         grid_width: workgroups[0],
     };
-    Launch { kernel: "append_key", constants: Vec::new(), params: bytemuck::bytes_of(&params).to_vec(), workgroups }
+    Launch {
+        kernel: Chosen::Ours("append_key"),
+        constants: Vec::new(),
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
 }

@@ -4,7 +4,7 @@
 //! rows one batch.
 
 use super::params::params;
-use super::{Kernel, Launch, Request, fold, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 
@@ -119,7 +119,7 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         grid_width: workgroups[0],
     };
     Launch {
-        kernel,
+        kernel: Chosen::Ours(kernel),
         constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,

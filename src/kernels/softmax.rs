@@ -4,7 +4,7 @@
 //! parameters.
 
 use super::params::params;
-use super::{Kernel, Launch, Request, fold, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::{MaskStrides, Softmax, ValueId};
 use crate::reference::Real;
@@ -107,5 +107,10 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
         out_base,
         grid_width: workgroups[0],
     };
-    Launch { kernel, constants: Vec::new(), params: bytemuck::bytes_of(&params).to_vec(), workgroups }
+    Launch {
+        kernel: Chosen::Ours(kernel),
+        constants: Vec::new(),
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
 }

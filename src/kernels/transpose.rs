@@ -3,7 +3,7 @@
 //! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
 use super::params::params;
-use super::{Kernel, Launch, Request, fold, size};
+use super::{Chosen, Kernel, Launch, Request, fold, size};
 use crate::graph::TransposeHeads;
 
 params! {
@@ -53,5 +53,10 @@ pub(super) fn launch(op: &TransposeHeads, kernel: &'static str, request: &Reques
         out_base,
         grid_width: workgroups[0],
     };
-    Launch { kernel, constants: Vec::new(), params: bytemuck::bytes_of(&params).to_vec(), workgroups }
+    Launch {
+        kernel: Chosen::Ours(kernel),
+        constants: Vec::new(),
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
 }

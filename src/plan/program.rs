@@ -1,5 +1,6 @@
 //! Compiling a graph for a device profile: which kernel works on which block, bound to which bytes. No device in sight.
 
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use crate::error::Error;
@@ -7,7 +8,7 @@ use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
 use crate::graph::{DType, Graph, Source, ValueId};
-use crate::kernels::{self, Launch, Request};
+use crate::kernels::{self, Chosen, Launch, Request};
 
 /// Where a value's bytes are while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,27 +47,36 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Compiles `graph`; `preferred` names kernels to take wherever they apply.
+    /// Compiles `graph`; `preferred` names kernels to take wherever they apply, `places` says which inputs, parameters
+    /// and outputs lie in buffers of the user's, and where.
     ///
     /// # Errors
-    /// [`Error::LimitExceeded`] with the numbers, where a value or a row of it is too large for the device.
-    pub(crate) fn new(graph: &Graph, profile: &DeviceProfile, preferred: &[&'static str]) -> Result<Self, Error> {
-        let limits = Limits {
-            binding_bytes: profile.max_binding_bytes.min(MOST_BINDING_BYTES),
-            alignment: profile.offset_alignment.max(4),
-        };
+    /// [`Error::LimitExceeded`] with the numbers, where a value or a row of it is too large for the device;
+    /// [`Error::Invalid`] where a user's kernel would have to bind a place that no binding can start at.
+    pub(crate) fn new(
+        graph: &Graph,
+        profile: &DeviceProfile,
+        preferred: &[&'static str],
+        places: &Places,
+    ) -> Result<Self, Error> {
+        let alignment = profile.offset_alignment.max(4);
+        // A window into a user's buffer starts up to an alignment before its first element.
+        let spare = if places.is_empty() { 0 } else { alignment };
+        let binding_bytes = profile.max_binding_bytes.min(MOST_BINDING_BYTES).saturating_sub(spare);
+        let limits = Limits { binding_bytes, alignment };
         let schedule = Schedule::new(graph, limits)?;
-        let own = own_buffers(graph);
+        let mut own = own_buffers(graph);
+        own.retain(|(id, _)| !places.contains_key(id));
         let (homes, shared) = share_buffers(graph, &schedule);
         let sizes = own.iter().map(|&(id, bytes)| (Home::Own(id), bytes));
         let sizes = sizes.chain(shared.iter().enumerate().map(|(index, &bytes)| (Home::Shared(index), bytes)));
         let named = sizes.map(|(home, bytes)| (told(graph, home), bytes));
-        let readback = ("a buffer for all outputs".into(), readback_bytes(graph));
+        let readback = ("a buffer for all outputs".into(), readback_bytes(graph, places));
         for (what, bytes) in named.chain([readback]) {
             check_buffer(what, bytes, profile)?;
         }
-        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, homes };
-        let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect();
+        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, homes, places };
+        let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect::<Result<_, _>>()?;
         Ok(Self { dispatches, shared, own })
     }
 
@@ -79,6 +89,16 @@ impl Program {
 
 /// Compilers of some platforms find a word by a 32-bit count of bytes.
 const MOST_BINDING_BYTES: u64 = 1 << 31;
+
+/// Where in a user's buffer a value lies: its first byte, and the end of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
+}
+
+/// The values that lie in buffers of the user's.
+pub(crate) type Places = BTreeMap<ValueId, Place>;
 
 /// The smallest buffer; a binding of nothing is an error in WebGPU.
 pub(crate) const SMALLEST_BUFFER: u64 = WINDOW_STEP;
@@ -150,9 +170,9 @@ fn stored_bytes(graph: &Graph, schedule: &Schedule, id: ValueId) -> u64 {
         .unwrap_or(0)
 }
 
-/// The size of the buffer that takes all outputs to the host.
-pub(crate) fn readback_bytes(graph: &Graph) -> u64 {
-    let outputs = graph.outputs().iter().map(|&id| graph.value(id).bytes());
+/// The size of the buffer that takes the outputs to the host, those in a user's buffer left out.
+pub(crate) fn readback_bytes(graph: &Graph, places: &Places) -> u64 {
+    let outputs = graph.outputs().iter().filter(|id| !places.contains_key(id)).map(|&id| graph.value(id).bytes());
     outputs.fold(0, u64::saturating_add).max(SMALLEST_BUFFER)
 }
 
@@ -184,10 +204,11 @@ struct Compiler<'a> {
     limits: Limits,
     schedule: &'a Schedule,
     homes: Vec<Option<Home>>,
+    places: &'a Places,
 }
 
 impl Compiler<'_> {
-    fn dispatch(&self, step: &Step) -> Dispatch {
+    fn dispatch(&self, step: &Step) -> Result<Dispatch, Error> {
         let node = &self.graph.nodes()[step.node];
         let operands = (0..node.op.operands().len()).map(Some).chain([None]);
         let (bindings, bases): (Vec<_>, Vec<_>) =
@@ -200,7 +221,13 @@ impl Compiler<'_> {
             preferred: self.preferred,
             bases: &bases,
         });
-        Dispatch { node: step.node, block: step.block.clone(), launch, bindings }
+        if let (Chosen::Users(kernel), true) = (&launch.kernel, bases.iter().any(|&base| base != 0)) {
+            return Err(Error::Invalid(format!(
+                "{} reads or writes a tensor whose offset is not a multiple of {} bytes, where no binding can start",
+                kernel.name, self.limits.alignment
+            )));
+        }
+        Ok(Dispatch { node: step.node, block: step.block.clone(), launch, bindings })
     }
 
     /// The bytes to bind for a footprint, and what brings an element's place into them, modulo 2³².
@@ -210,15 +237,22 @@ impl Compiler<'_> {
         };
         // Of a value that is never stored whole, the buffer holds this block from its first byte on.
         let stored_from = if self.schedule.scratch.contains(&id) { range.start } else { 0 };
-        let range = range.start - stored_from..range.end - stored_from;
         let dtype = self.graph.value(id).dtype;
+        let place = self.places.get(&id);
+        let of_bytes = |bytes: u64| match dtype {
+            DType::F32 | DType::U32 => bytes / 4,
+            DType::Bool => bytes * 8,
+        };
+        let origin = of_bytes(place.map_or(0, |place| place.offset));
+        let shift = usize::try_from(origin).expect("an offset inside a buffer should fit");
+        let range = range.start - stored_from + shift..range.end - stored_from + shift;
         let start = window_start(dtype, range.start, self.limits.alignment);
         let end = start + window_bytes(dtype, &range, self.limits.alignment);
-        let skipped = match dtype {
-            DType::F32 | DType::U32 => start / 4,
-            DType::Bool => start * 8,
-        };
-        let base = 0_u32.wrapping_sub(kernels::wrapped(stored_from as u64)).wrapping_sub(kernels::wrapped(skipped));
+        // Whole groups of four words may end behind a user's buffer; no kernel reads there.
+        let end = place.map_or(end, |place| end.min(place.end));
+        let base = kernels::wrapped(origin)
+            .wrapping_sub(kernels::wrapped(stored_from as u64))
+            .wrapping_sub(kernels::wrapped(of_bytes(start)));
         (Binding { home: self.homes[id.0], bytes: start..end }, base)
     }
 }
@@ -240,7 +274,7 @@ mod tests {
         let mut num_blocks = 0;
         for max_binding_bytes in [176, 208, 240, 4096] {
             let profile = DeviceProfile { max_binding_bytes, offset_alignment: 32, ..DeviceProfile::portable() };
-            let program = Program::new(&graph, &profile, &["matmul_register_vec4"]).unwrap();
+            let program = Program::new(&graph, &profile, &["matmul_register_vec4"], &Places::new()).unwrap();
             num_blocks += program.dispatches.len();
             for binding in program.dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
                 let bytes = binding.bytes.end - binding.bytes.start;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::PlanOptions;
-use super::program::{Dispatch, Program};
+use super::program::{Dispatch, Places, Program};
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::Graph;
@@ -53,12 +53,12 @@ impl PlanSummary {
         Self::with_options(graph, profile, &PlanOptions::default())
     }
 
-    /// As [`new`](Self::new), for a plan compiled with options.
+    /// As [`new`](Self::new), for a plan that prefers the kernels of `options`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
-        let program = Program::new(graph, profile, &options.preferred_kernels)?;
+        let program = Program::new(graph, profile, &options.preferred_kernels, &Places::new())?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),
@@ -73,15 +73,14 @@ impl PlanSummary {
 fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
     let node = &graph.nodes()[dispatch.node];
     let name = |id| graph.value(id).name.clone();
-    let [across, down] = dispatch.launch.workgroups;
     let block = &dispatch.block;
     PlanStep {
         op: node.op.name().into(),
-        variant: dispatch.launch.kernel.into(),
+        variant: dispatch.launch.kernel.name().into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),
         output: name(node.output),
         shape: [block.batches.len(), block.rows.len(), block.cols.len()],
-        workgroups: [across, down, 1],
+        workgroups: dispatch.launch.workgroups,
     }
 }
 
@@ -101,10 +100,11 @@ impl fmt::Display for PlanSummary {
         )?;
         for (index, step) in steps.iter().enumerate() {
             let [batch, rows, columns] = step.shape;
-            let [across, down, _] = step.workgroups;
+            let [across, down, deep] = step.workgroups;
+            let grid = if deep == 1 { format!("{across}×{down}") } else { format!("{across}×{down}×{deep}") };
             writeln!(
                 f,
-                "{:<4} {:<17} {:<21} {:<12} {:<22} {across}×{down}",
+                "{:<4} {:<17} {:<21} {:<12} {:<22} {grid}",
                 index + 1,
                 step.op,
                 step.variant,

@@ -1,15 +1,16 @@
 //! Working a graph off on the CPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::append_key::append_key;
+use super::copy::copy;
 use super::matmul::{self, matmul};
 use super::softmax::{self, softmax};
 use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
 use crate::error::Error;
 use crate::graph::schedule::{Limits, Schedule, Step};
-use crate::graph::{Graph, HostValue, Inputs, Op, Source, TransposeHeads, ValueId};
+use crate::graph::{Custom, Graph, HostValue, Inputs, Op, Source, TransposeHeads, ValueId};
 use crate::shape::HostTensor;
 
 /// Computes a graph's outputs, by name, in the arithmetic of `T`.
@@ -45,8 +46,8 @@ fn interpret_within<T: Real>(
     inputs: &Inputs<'_>,
     limits: Limits,
 ) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
-    let mut given = parameters.of(graph, Source::Parameter)?;
-    given.extend(inputs.of(graph, Source::Input)?);
+    let mut given = parameters.of(graph, Source::Parameter, &BTreeSet::new())?;
+    given.extend(inputs.of(graph, Source::Input, &BTreeSet::new())?);
     let mut memory = Memory { graph, stored: graph.values().map(|_| Stored::Absent).collect() };
     for (id, _, value) in given {
         memory.stored[id.0] = match value {
@@ -116,8 +117,29 @@ impl<T: Real> Memory<'_, T> {
             Op::TransposeQkv(op) => transpose_qkv(heads(op, rows, cols), self.real(op.input), block, write),
             Op::TransposeOutput(op) => transpose_output(heads(op, rows, cols), self.real(op.input), block, write),
             Op::AppendKey(op) => append_key([rows - 1, cols], self.real(op.input), self.real(op.key), block, write),
+            Op::Copy(op) => copy(op, self.real(op.input), block, write),
+            Op::Custom(op) => self.custom(op, &mut data)?,
         }
         self.stored[node.output.0] = Stored::Real { data, base };
+        Ok(())
+    }
+
+    /// Runs a user's twin, which computes in 64 bits.
+    fn custom(&self, op: &Custom, output: &mut [T]) -> Result<(), Error> {
+        let Some(twin) = &op.kernel.cpu else {
+            return Err(Error::Invalid(format!(
+                "{} has no CPU twin; compute on a GPU, or give the kernel one",
+                op.kernel.name
+            )));
+        };
+        let wide = |data: &[T]| data.iter().map(|&x| x.to_f64().unwrap_or(f64::NAN)).collect::<Vec<_>>();
+        let inputs: Vec<_> = op.inputs.iter().map(|&id| wide(self.real(id).data)).collect();
+        let inputs: Vec<_> = inputs.iter().map(Vec::as_slice).collect();
+        let mut computed = vec![0.0; output.len()];
+        twin(&inputs, &mut computed);
+        for (output, computed) in output.iter_mut().zip(computed) {
+            *output = T::of_f64(computed);
+        }
         Ok(())
     }
 

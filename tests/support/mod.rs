@@ -76,7 +76,7 @@ pub fn check_graph(
     kernel: Option<&'static str>,
     about: &str,
 ) {
-    let options = PlanOptions { preferred_kernels: kernel.into_iter().collect() };
+    let options = PlanOptions { preferred_kernels: kernel.into_iter().collect(), ..PlanOptions::default() };
     let plan = pollster::block_on(Plan::new(gpu, graph, parameters, &options)).unwrap();
     plan.poison();
     let got = pollster::block_on(plan.run(inputs)).unwrap().outputs;

@@ -78,6 +78,8 @@ fn steps(cases: &[String], swiftshader: Option<&Path>) -> Result<Vec<Step>> {
     for (name, task) in [("browser", "browser"), ("Tint", "tint"), ("Windows and macOS", "platforms")] {
         steps.push(Step::this_program(name, [task])?);
     }
+    // What would be published builds by itself. Whether the work tree is clean is another matter.
+    steps.push(Step::cargo("package", ["package", "--package", "multihead", "--allow-dirty"]));
     steps.push(demo::step(Vec::new()));
     Ok(steps)
 }

@@ -1,0 +1,59 @@
+//! A user's own kernel as a node.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::ValueId;
+
+/// What a [`CustomKernel`] computes, in plain Rust: inputs, each row-major, and the output to fill.
+pub type CpuTwin = dyn Fn(&[&[f64]], &mut [f64]) + Send + Sync;
+
+/// A user's WGSL, with an optional twin for the CPU.
+///
+/// The shader has one entry point `main` and keeps the rule of all kernels: a uniform of the user's at binding 0 of
+/// group 0 (it may be left out), 32-bit float inputs as read-only storage from binding 1 on, the 32-bit float output
+/// as read-write storage last. Every tensor is bound whole, from its first element on.
+#[derive(Clone)]
+pub struct CustomKernel {
+    /// What the node is called in prints and labels.
+    pub name: String,
+    /// The shader.
+    pub wgsl: String,
+    /// The bytes of the uniform at binding 0, at most 256.
+    pub params: Vec<u8>,
+    /// The grid of workgroups.
+    pub workgroups: [u32; 3],
+    /// The same computation on the CPU; without it the CPU device refuses the graph.
+    pub cpu: Option<Arc<CpuTwin>>,
+}
+
+impl PartialEq for CustomKernel {
+    fn eq(&self, other: &Self) -> bool {
+        let twins = match (&self.cpu, &other.cpu) {
+            (Some(own), Some(others)) => Arc::ptr_eq(own, others),
+            (own, others) => own.is_none() && others.is_none(),
+        };
+        twins
+            && (&self.name, &self.wgsl, &self.params, self.workgroups)
+                == (&other.name, &other.wgsl, &other.params, other.workgroups)
+    }
+}
+
+impl fmt::Debug for CustomKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomKernel")
+            .field("name", &self.name)
+            .field("workgroups", &self.workgroups)
+            .field("has_cpu", &self.cpu.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A node that runs a [`CustomKernel`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Custom {
+    /// The kernel.
+    pub kernel: Arc<CustomKernel>,
+    /// What it reads, in the order of its bindings from 1 on.
+    pub inputs: Vec<ValueId>,
+}

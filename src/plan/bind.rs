@@ -1,0 +1,151 @@
+//! Making a plan's buffers and binding every dispatch to them.
+
+use std::collections::BTreeMap;
+
+use super::program::{Dispatch, Home, Places, Program, SMALLEST_BUFFER, readback_bytes};
+use super::{BoundStep, Tensor};
+use crate::error::Error;
+use crate::gpu::{Gpu, PipelineSource};
+use crate::graph::{Graph, ValueId};
+use crate::kernels::{self, Chosen};
+
+/// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
+const PARAMS_STRIDE: usize = 256;
+
+/// All buffers of a plan.
+pub(super) struct Buffers {
+    /// Of inputs, parameters and outputs, the user's among them.
+    pub(super) own: BTreeMap<ValueId, wgpu::Buffer>,
+    /// Of intermediate values, taken in turns.
+    pub(super) shared: Vec<wgpu::Buffer>,
+    pub(super) readback: wgpu::Buffer,
+    params: wgpu::Buffer,
+    absent: wgpu::Buffer,
+}
+
+/// The user's tensors by the values they hold.
+pub(super) type Tensors = BTreeMap<ValueId, Tensor>;
+
+impl Buffers {
+    pub(super) async fn new(
+        gpu: &Gpu,
+        graph: &Graph,
+        program: &Program,
+        tensors: &Tensors,
+        places: &Places,
+    ) -> Result<Self, Error> {
+        use wgpu::BufferUsages as Usage;
+        let mut own: BTreeMap<_, _> = tensors.iter().map(|(&id, tensor)| (id, tensor.buffer().clone())).collect();
+        for &(id, bytes) in &program.own {
+            let value = graph.value(id);
+            let label = format!("mha.{} {}", value.name, value.shape);
+            own.insert(id, buffer(gpu, &label, bytes, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC).await?);
+        }
+        let mut shared = Vec::new();
+        for (index, &bytes) in program.shared.iter().enumerate() {
+            let label = format!("mha.shared {index} {bytes} bytes");
+            shared.push(buffer(gpu, &label, bytes, Usage::STORAGE | Usage::COPY_DST).await?);
+        }
+        let params = params(program);
+        let buffers = Self {
+            own,
+            shared,
+            params: buffer(gpu, "mha.params", params.len() as u64, Usage::UNIFORM | Usage::COPY_DST).await?,
+            absent: buffer(gpu, "mha.absent", SMALLEST_BUFFER, Usage::STORAGE).await?,
+            readback: buffer(gpu, "mha.readback", readback_bytes(graph, places), Usage::MAP_READ | Usage::COPY_DST)
+                .await?,
+        };
+        gpu.queue().write_buffer(&buffers.params, 0, &params);
+        Ok(buffers)
+    }
+
+    /// Compiles the kernel of a dispatch, if nobody has, and binds its operands.
+    pub(super) async fn bind(
+        &self,
+        gpu: &Gpu,
+        graph: &Graph,
+        index: usize,
+        dispatch: &Dispatch,
+    ) -> Result<BoundStep, Error> {
+        self.check_aliases(graph, dispatch)?;
+        let constants: Vec<_> =
+            dispatch.launch.constants.iter().map(|&(name, value)| (name, f64::from(u8::from(value)))).collect();
+        let on = dispatch.launch.constants.iter().filter(|(_, on)| *on).map(|&(name, _)| name);
+        let name: Vec<_> = std::iter::once(dispatch.launch.kernel.name()).chain(on).collect();
+        let wgsl = match &dispatch.launch.kernel {
+            Chosen::Ours(name) => kernels::named(name).wgsl,
+            Chosen::Users(kernel) => &kernel.wgsl,
+        };
+        let source = PipelineSource {
+            label: format!("mha.{}", name.join(" ")),
+            wgsl,
+            num_reads: dispatch.bindings.len() - 1,
+            constants: &constants,
+        };
+        let pipeline = gpu.pipeline(&source).await?;
+        let output = graph.value(graph.nodes()[dispatch.node].output);
+        let block = [dispatch.block.batches.len(), dispatch.block.rows.len(), dispatch.block.cols.len()];
+        let label =
+            format!("mha.{} {} {}×{}×{}", dispatch.launch.kernel.name(), output.name, block[0], block[1], block[2]);
+        let bind_group = gpu
+            .guarded(&label, |device| {
+                device.create_bind_group(&wgpu::BindGroupDescriptor {
+                    label: Some(&label),
+                    layout: &pipeline.layout,
+                    entries: &self.entries(index, dispatch),
+                })
+            })
+            .await?;
+        Ok(BoundStep { label, pipeline, bind_group, workgroups: dispatch.launch.workgroups })
+    }
+
+    /// WebGPU has one dispatch write no buffer that it also reads, wherever in the buffer.
+    fn check_aliases(&self, graph: &Graph, dispatch: &Dispatch) -> Result<(), Error> {
+        let node = &graph.nodes()[dispatch.node];
+        let Some(output) = self.own.get(&node.output) else {
+            return Ok(());
+        };
+        let mut operands = node.op.operands().into_iter().flatten();
+        match operands.find(|id| self.own.get(id) == Some(output)) {
+            None => Ok(()),
+            Some(id) => Err(Error::Invalid(format!(
+                "{} and {} lie in one buffer, but one dispatch would read the one and write the other; give them a buffer each",
+                graph.value(id).name,
+                graph.value(node.output).name
+            ))),
+        }
+    }
+
+    fn entries(&self, index: usize, dispatch: &Dispatch) -> Vec<wgpu::BindGroupEntry<'_>> {
+        let params = entry(0, &self.params, (index * PARAMS_STRIDE) as u64, PARAMS_STRIDE as u64);
+        let operands = dispatch.bindings.iter().zip(1..).map(|(binding, place)| {
+            let buffer = match binding.home {
+                None => &self.absent,
+                Some(Home::Own(id)) => &self.own[&id],
+                Some(Home::Shared(index)) => &self.shared[index],
+            };
+            entry(place, buffer, binding.bytes.start, binding.bytes.end - binding.bytes.start)
+        });
+        std::iter::once(params).chain(operands).collect()
+    }
+}
+
+fn entry(binding: u32, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> wgpu::BindGroupEntry<'_> {
+    let resource =
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: std::num::NonZeroU64::new(bytes) });
+    wgpu::BindGroupEntry { binding, resource }
+}
+
+async fn buffer(gpu: &Gpu, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, Error> {
+    let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
+    gpu.guarded(label, |device| device.create_buffer(&descriptor)).await
+}
+
+/// The parameters of all dispatches, each at its own multiple of the stride.
+fn params(program: &Program) -> Vec<u8> {
+    let mut bytes = vec![0; (program.dispatches.len().max(1)) * PARAMS_STRIDE];
+    for (slot, dispatch) in bytes.chunks_exact_mut(PARAMS_STRIDE).zip(&program.dispatches) {
+        slot[..dispatch.launch.params.len()].copy_from_slice(&dispatch.launch.params);
+    }
+    bytes
+}
