@@ -63,7 +63,7 @@
 //!
 //! | floor | modules | |
 //! |---|---|---|
-//! | 8 | the program | command line, on the public API alone |
+//! | 8 | the program; `web`, on wasm only | command line; what JavaScript calls; on the public API alone |
 //! | 7 | [`plot`] | pictures of attention maps |
 //! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads |
 //! | 5 | [`attention`] | configuration, weights, masks; from them graphs and answers |
