@@ -1,9 +1,8 @@
-//! Multi-head self-attention in a few lines: `cargo run --example hello_attention`.
+//! Multi-head self-attention in a few lines: `cargo run --release --example hello_attention`.
 
 use multihead::{
-    AttentionConfig, AttentionInputs, Device, DeviceChoice, Error, HostTensor, Linear, MultiHeadAttention,
+    AttentionConfig, AttentionInputs, Device, DeviceChoice, Error, HostTensor, Linear, Mask, MultiHeadAttention, Weights,
 };
-use multihead::{Mask, Weights};
 
 fn main() -> Result<(), Error> {
     let [batch, length, num_hiddens] = [2, 4, 8];

@@ -2,7 +2,7 @@
 //!
 //! The program fills a buffer on the GPU, attention reads it where it lies, and a pass of the program adds the result
 //! to what it had (a residual connection): one encoder, one submission, nothing read back in between.
-//! `cargo run --example your_device`
+//! `cargo run --release --example your_device`
 
 use std::error::Error;
 

@@ -2,7 +2,7 @@
 //! the split heads and the scores.
 //!
 //! The kernel is WGSL; its twin in plain Rust lets the same graph run on the CPU, where the answers are compared.
-//! `cargo run --example your_own_kernel`
+//! `cargo run --release --example your_own_kernel`
 
 use std::sync::Arc;
 
