@@ -1,7 +1,8 @@
 //! Multi-head self-attention in a few lines: `cargo run --release --example hello_attention`.
 
 use multihead::{
-    AttentionConfig, AttentionInputs, Device, DeviceChoice, Error, HostTensor, Linear, Mask, MultiHeadAttention, Weights,
+    AttentionConfig, AttentionInputs, Device, DeviceChoice, Error, HostTensor, Linear, Mask, MultiHeadAttention,
+    Weights,
 };
 
 fn main() -> Result<(), Error> {
