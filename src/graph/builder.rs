@@ -18,7 +18,7 @@ use crate::shape::Shape;
 /// let w = builder.parameter("W", [5, 3])?;
 /// let y = builder.linear("y", x, w, None)?;
 /// let graph = builder.finish(&[y]);
-/// assert_eq!(graph.value(y).shape, [2, 5].into());
+/// assert_eq!(graph.value(y).shape, [2, 5]);
 /// # Ok::<(), multihead::Error>(())
 /// ```
 #[derive(Debug, Default)]
