@@ -230,6 +230,51 @@ fn a_users_kernel_is_a_node_like_any_other() {
     support::check_graph(&gpu(), &graph, &parameters, &inputs, None, "a user's kernel");
 }
 
+/// A user's shader that asks for a length gets the tensor's, not that of the memory around it.
+#[test]
+fn a_users_kernel_writes_nothing_behind_its_tensor() {
+    let gpu = gpu();
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", [5], DType::F32).unwrap();
+    let y = builder.custom("y", Custom { inputs: vec![x], ..square(SIGNED_SQUARE, true) }, [5]).unwrap();
+    let graph = builder.finish(&[y]);
+    let buffer = users_buffer(gpu.device(), 64, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC);
+    gpu.queue().write_buffer(&buffer, 0, bytemuck::cast_slice(&[-7.0_f32; 16]));
+    let options = PlanOptions { tensors: [("y".to_owned(), Tensor::new(&buffer))].into(), ..PlanOptions::default() };
+    let plan = pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new(), &options)).unwrap();
+    let x = HostTensor::new([5], vec![1.0, -2.0, 3.0, -4.0, 5.0]).unwrap();
+    pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap();
+    let mut expected = vec![-7.0_f32; 16];
+    expected[..5].copy_from_slice(&[1.0, -4.0, 9.0, -16.0, 25.0]);
+    assert!(words(&gpu, &buffer).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+#[test]
+fn grids_that_no_device_takes_are_refused_with_the_numbers() {
+    let with_grid = |workgroups| {
+        let Custom { kernel, inputs } = square(SIGNED_SQUARE, true);
+        Custom { kernel: Arc::new(CustomKernel { workgroups, ..(*kernel).clone() }), inputs }
+    };
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", [5], DType::F32).unwrap();
+    let none = builder.custom("none", Custom { inputs: vec![x], ..with_grid([0, 1, 1]) }, [5]).unwrap_err();
+    assert!(none.to_string().contains("[0, 1, 1]"), "{none}");
+    let y = builder.custom("y", Custom { inputs: vec![x], ..with_grid([70_000, 1, 1]) }, [5]).unwrap();
+    let graph = builder.finish(&[y]);
+    let error = pollster::block_on(Plan::new(&gpu(), &graph, &Inputs::new(), &PlanOptions::default())).unwrap_err();
+    assert!(matches!(error, Error::LimitExceeded { need: 70_000, .. }), "{error}");
+}
+
+#[test]
+fn lengths_and_truth_values_cannot_be_strided() {
+    let mut builder = GraphBuilder::new();
+    let lens = builder.input("valid_lens", [2], DType::U32).unwrap();
+    let copy = multihead::graph::CopyStrided { input: lens, axes: [2, 1, 1, 1], from: [1, 0, 0, 0], to: [1, 0, 0, 0] };
+    assert!(builder.copy("copied", copy).is_err());
+    let graph = builder.finish(&[]);
+    assert!(graph.with_strides(&[("valid_lens".to_owned(), vec![2])].into()).is_err());
+}
+
 #[test]
 fn without_a_twin_the_cpu_says_so() {
     let mut rng = fastrand::Rng::with_seed(37);

@@ -182,6 +182,9 @@ impl GraphBuilder {
     /// [`Error::WrongShape`] where the input ends before the last element that is read.
     pub fn copy(&mut self, name: &str, op: CopyStrided) -> Result<ValueId, Error> {
         let reach = |strides: [usize; 4]| span(&op.axes, &strides).unwrap_or(usize::MAX);
+        if self.graph.values[op.input.0].dtype != DType::F32 {
+            return Err(Error::Invalid(format!("copy reads {}, which is not 32-bit floats", self.name(op.input))));
+        }
         let length = self.shape(op.input).checked_len().unwrap_or(0);
         if reach(op.from) > length {
             let expected = format!("strides {:?} over {:?} need {} elements", op.from, op.axes, reach(op.from));
@@ -199,6 +202,13 @@ impl GraphBuilder {
         let kernel = &op.kernel.name;
         if let Some(&id) = op.inputs.iter().find(|id| self.graph.values[id.0].dtype != DType::F32) {
             return Err(Error::Invalid(format!("{kernel} reads {}, which is not 32-bit floats", self.name(id))));
+        }
+        if op.kernel.workgroups.contains(&0) {
+            return Err(Error::OutOfRange {
+                what: format!("the grid of {kernel}"),
+                value: format!("{:?}", op.kernel.workgroups),
+                allowed: "must be at least 1 in each dimension".into(),
+            });
         }
         if op.inputs.len() > MOST_INPUTS || op.kernel.params.len() > MOST_PARAMS {
             return Err(Error::Invalid(format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::footprint::Block;
-use super::{Graph, GraphBuilder, Op, Source, ValueId};
+use super::{DType, Graph, GraphBuilder, Op, Source, ValueId};
 use crate::error::Error;
 use crate::shape::Shape;
 
@@ -129,6 +129,10 @@ impl Graph {
                 "the graph has no input, parameter or output \"{name}\" to be strided"
             )));
         };
+        if value.dtype != DType::F32 {
+            let sentence = format!("{name} is not 32-bit floats, and only those can be strided; give it without gaps");
+            return Err(Error::Invalid(sentence));
+        }
         let axes = value.shape.axes();
         if strides.len() != axes.len() || axes.len() > 4 {
             return Err(Error::Invalid(format!(

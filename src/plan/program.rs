@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
-use crate::graph::{DType, Graph, Source, ValueId};
+use crate::graph::{DType, Graph, Op, Source, ValueId};
 use crate::kernels::{self, Chosen, Launch, Request};
 
 /// Where a value's bytes are while it lives.
@@ -211,8 +211,10 @@ impl Compiler<'_> {
     fn dispatch(&self, step: &Step) -> Result<Dispatch, Error> {
         let node = &self.graph.nodes()[step.node];
         let operands = (0..node.op.operands().len()).map(Some).chain([None]);
+        // A user's shader takes the length of a binding for the length of the tensor.
+        let exact = matches!(node.op, Op::Custom(_));
         let (bindings, bases): (Vec<_>, Vec<_>) =
-            operands.map(|operand| self.binding(self.graph.footprint(node, operand, &step.block))).unzip();
+            operands.map(|operand| self.binding(self.graph.footprint(node, operand, &step.block), exact)).unzip();
         let launch = kernels::launch(&Request {
             graph: self.graph,
             node,
@@ -221,6 +223,17 @@ impl Compiler<'_> {
             preferred: self.preferred,
             bases: &bases,
         });
+        let longest = launch.workgroups.into_iter().max().unwrap_or(0);
+        if longest > self.profile.max_workgroups {
+            return Err(Error::LimitExceeded {
+                what: format!("{} on {}", launch.kernel.name(), self.graph.value(node.output).name),
+                need: longest.into(),
+                have: self.profile.max_workgroups.into(),
+                unit: "workgroups in one dimension",
+                limit: format!("the most of \"{}\"", self.profile.name),
+                hint: "give each workgroup more to do, or cut the work into pieces".into(),
+            });
+        }
         if let (Chosen::Users(kernel), true) = (&launch.kernel, bases.iter().any(|&base| base != 0)) {
             return Err(Error::Invalid(format!(
                 "{} reads or writes a tensor whose offset is not a multiple of {} bytes, where no binding can start",
@@ -231,7 +244,7 @@ impl Compiler<'_> {
     }
 
     /// The bytes to bind for a footprint, and what brings an element's place into them, modulo 2³².
-    fn binding(&self, footprint: Option<(ValueId, Range<usize>)>) -> (Binding, u32) {
+    fn binding(&self, footprint: Option<(ValueId, Range<usize>)>, exact: bool) -> (Binding, u32) {
         let Some((id, range)) = footprint else {
             return (Binding { home: None, bytes: 0..SMALLEST_BUFFER }, 0);
         };
@@ -247,7 +260,8 @@ impl Compiler<'_> {
         let shift = usize::try_from(origin).expect("an offset inside a buffer should fit");
         let range = range.start - stored_from + shift..range.end - stored_from + shift;
         let start = window_start(dtype, range.start, self.limits.alignment);
-        let end = start + window_bytes(dtype, &range, self.limits.alignment);
+        let whole_groups = start + window_bytes(dtype, &range, self.limits.alignment);
+        let end = if exact { dtype.bytes(range.end) } else { whole_groups };
         // Whole groups of four words may end behind a user's buffer; no kernel reads there.
         let end = place.map_or(end, |place| end.min(place.end));
         let base = kernels::wrapped(origin)
