@@ -43,8 +43,8 @@ pub(crate) struct PipelineSource<'a> {
     pub(crate) label: String,
     /// WGSL with one entry point.
     pub(crate) wgsl: &'a str,
-    /// Read-only storage bindings, between the uniform binding 0 and the output.
-    pub(crate) num_reads: usize,
+    /// What is bound behind the uniform binding 0.
+    pub(crate) slots: &'a [wgpu::BindingType],
     /// Pipeline-overridable constants.
     pub(crate) constants: &'a [(&'a str, f64)],
 }
@@ -162,8 +162,18 @@ fn compile(device: &wgpu::Device, source: &PipelineSource<'_>) -> Pipeline {
         label,
         source: wgpu::ShaderSource::Wgsl(source.wgsl.into()),
     });
-    let entries: Vec<_> =
-        (0..).take(source.num_reads + 2).map(|binding| layout_entry(binding, source.num_reads)).collect();
+    let params = wgpu::BindingType::Buffer {
+        ty: wgpu::BufferBindingType::Uniform,
+        has_dynamic_offset: false,
+        min_binding_size: None,
+    };
+    let entry = |(ty, binding)| wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty,
+        count: None,
+    };
+    let entries: Vec<_> = std::iter::once(params).chain(source.slots.iter().copied()).zip(0..).map(entry).collect();
     let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
     let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label,
@@ -179,20 +189,6 @@ fn compile(device: &wgpu::Device, source: &PipelineSource<'_>) -> Pipeline {
         cache: None,
     });
     Pipeline { pipeline, layout }
-}
-
-/// The rule for all kernels: parameters at 0, inputs read-only from 1 on, the output last.
-fn layout_entry(binding: u32, num_reads: usize) -> wgpu::BindGroupLayoutEntry {
-    let ty = match binding {
-        0 => wgpu::BufferBindingType::Uniform,
-        _ => wgpu::BufferBindingType::Storage { read_only: binding as usize <= num_reads },
-    };
-    wgpu::BindGroupLayoutEntry {
-        binding,
-        visibility: wgpu::ShaderStages::COMPUTE,
-        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
-        count: None,
-    }
 }
 
 /// Drivers and validators write paragraphs; an error is a sentence.

@@ -12,13 +12,19 @@ mod display;
 pub(crate) mod footprint;
 mod inputs;
 mod op;
+mod rewrite;
 pub(crate) mod schedule;
 
 pub use builder::GraphBuilder;
+pub(crate) use builder::ScoreSizes;
 pub use copy::CopyStrided;
 pub use custom::{CpuTwin, Custom, CustomKernel};
 pub use inputs::{HostValue, Inputs};
-pub use op::{AppendKey, KeyBand, MaskStrides, Matmul, Op, Softmax, TransposeHeads};
+pub use op::{
+    AppendKey, Attention, AttentionWeights, Columns, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores, Softmax,
+    TransposeHeads,
+};
+pub use rewrite::{Fuse, Rewriting};
 
 use crate::shape::Shape;
 
@@ -100,6 +106,13 @@ pub struct Node {
     pub op: Op,
     /// Where the result goes.
     pub output: ValueId,
+}
+
+impl Node {
+    /// Whether it is computed once, when its graph is compiled: parameters alone go into it.
+    pub(crate) fn is_packing(&self) -> bool {
+        matches!(self.op, Op::Pack(_))
+    }
 }
 
 /// What is to be computed; see the [module](self).

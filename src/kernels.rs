@@ -2,7 +2,7 @@
 //!
 //! # How to add a kernel
 //! 1. Write `shaders/<op>_<variant>.wgsl`: the header says formula, shapes, who computes what, when it is chosen.
-//!    Parameters at binding 0, inputs read-only from 1 on in the order of [`Op::operands`], the output last.
+//!    Parameters at binding 0, then what the list's [`Slot`]s say: operands in the order of [`Op::operands`], the output last.
 //! 2. Add it to the list `KERNELS` in `kernels/<op>.rs`, say in that file's `choose` when it is taken, and in `launch`
 //!    how many workgroups it wants.
 //! 3. Run `cargo xtask test`: every kernel in a list is validated, its `Params` compared with the Rust struct, and
@@ -12,17 +12,24 @@
 //! name in [`reference`](crate::reference).
 
 mod append_key;
+pub(crate) mod attention;
 mod copy;
+mod masks;
 mod matmul;
+mod matmul_texels;
 mod params;
 mod softmax;
+pub(crate) mod texels;
 mod transpose;
+mod unroll;
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::gpu::DeviceProfile;
+use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::footprint::Block;
-use crate::graph::{CustomKernel, Graph, Node, Op};
+use crate::graph::{CustomKernel, Graph, Node, Op, ValueId};
 
 /// One WGSL file.
 #[derive(Debug)]
@@ -33,17 +40,51 @@ pub struct Kernel {
     pub op: &'static str,
     /// Its text.
     pub wgsl: &'static str,
-    /// Read-only storage bindings.
-    pub num_reads: u32,
+    /// What is bound from binding 1 on.
+    pub slots: &'static [Slot],
     /// Names, byte offsets and the size of its parameters, as the Rust side writes them.
     pub params: (&'static [(&'static str, usize)], usize),
     /// Pipeline-overridable constants, all truth values.
     pub overrides: &'static [&'static str],
 }
 
+/// What one binding of a kernel holds. Of an operand with two slots one is filled, by how the value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// An operand in a buffer, by its index in [`Op::operands`].
+    Read(usize),
+    /// An operand in a texture.
+    ReadTexels(usize),
+    /// The output in a buffer.
+    Write,
+    /// The output in a texture.
+    WriteTexels,
+}
+
+impl Kernel {
+    /// Whether the shader needs WebGPU's `subgroups`.
+    #[must_use]
+    pub fn needs_subgroups(&self) -> bool {
+        self.wgsl.contains("subgroup_invocation_id")
+    }
+
+    /// The text that is compiled: some of its constants given other values, marked loops unrolled.
+    #[must_use]
+    pub fn text(&self, constants: &[(&'static str, u32)]) -> Cow<'static, str> {
+        if self.wgsl.contains("// unroll\n") { unroll::specialised(self.wgsl, constants).into() } else { self.wgsl.into() }
+    }
+}
+
 /// All kernels of all families.
 pub fn all() -> impl Iterator<Item = &'static Kernel> {
-    [&append_key::KERNELS[..], &copy::KERNELS, &matmul::KERNELS, &softmax::KERNELS, &transpose::KERNELS]
+    [
+        &append_key::KERNELS[..],
+        &attention::KERNELS,
+        &copy::KERNELS,
+        &matmul::KERNELS,
+        &softmax::KERNELS,
+        &transpose::KERNELS,
+    ]
         .into_iter()
         .flatten()
 }
@@ -57,6 +98,8 @@ pub(crate) struct Request<'a> {
     pub(crate) profile: &'a DeviceProfile,
     /// Names of kernels to take wherever they apply, for tests.
     pub(crate) preferred: &'a [&'static str],
+    /// Values that lie in textures.
+    pub(crate) texels: &'a BTreeSet<ValueId>,
     /// For each operand and then the output: what brings an element's place into the bound window, modulo 2³².
     pub(crate) bases: &'a [u32],
 }
@@ -67,6 +110,10 @@ pub(crate) struct Launch {
     pub(crate) kernel: Chosen,
     /// Values of the kernel's overrides.
     pub(crate) constants: Vec<(&'static str, bool)>,
+    /// Values of constants in the kernel's text.
+    pub(crate) text_constants: Vec<(&'static str, u32)>,
+    /// The most rounds that all loops of one invocation make together.
+    pub(crate) rounds: u64,
     pub(crate) params: Vec<u8>,
     pub(crate) workgroups: [u32; 3],
 }
@@ -100,6 +147,9 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
     match &request.node.op {
         Op::Matmul(op) => matmul::launch(op, request),
         Op::Softmax(op) => softmax::launch(op, request),
+        Op::Attention(op) => attention::launch(op, request),
+        Op::AttentionWeights(op) => attention::launch_weights(op, request),
+        Op::Pack(_) => unreachable!("parameters should have been packed before anything runs"),
         Op::TransposeQkv(op) => transpose::launch(op, "transpose_qkv", request),
         Op::TransposeOutput(op) => transpose::launch(op, "transpose_output", request),
         Op::AppendKey(_) => append_key::launch(request),
@@ -107,9 +157,20 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
         Op::Custom(op) => Launch {
             kernel: Chosen::Users(Arc::clone(&op.kernel)),
             constants: Vec::new(),
+            text_constants: Vec::new(),
+            rounds: 0,
             params: op.kernel.params.clone(),
             workgroups: op.kernel.workgroups,
         },
+    }
+}
+
+/// The most rounds that all loops of one invocation may make together. Mesa's CPU adapter, llvmpipe, ends loops beyond
+/// them without a word, and the answer is wrong.
+pub(crate) fn most_rounds(profile: &DeviceProfile) -> u64 {
+    match profile.kind {
+        AdapterKind::Cpu => 65_535,
+        _ => u64::MAX,
     }
 }
 

@@ -142,7 +142,7 @@ pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};
 pub use error::Error;
 pub use gpu::{AdapterKind, AdapterSummary, DeviceProfile, Gpu, GpuOptions, LimitsChoice};
-pub use graph::{DType, Graph, GraphBuilder, Inputs};
+pub use graph::{DType, Fuse, Graph, GraphBuilder, Inputs, Rewriting};
 pub use io::{Case, CaseOptions, Expected, Settings};
 pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming, Tensor};
 pub use shape::{HostTensor, Shape};

@@ -2,8 +2,10 @@
 
 mod bind;
 mod program;
+mod rewriting;
 mod summary;
 mod tensor;
+mod texels;
 mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +19,10 @@ use web_time::Instant;
 
 use crate::error::Error;
 use crate::gpu::{Gpu, Mapped, Pipeline};
-use crate::graph::{Graph, Inputs, Source, ValueId};
+use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
+use texels::Texels;
 use program::{Place, Places, Program, SMALLEST_BUFFER};
 
 /// More dispatches than this are not recorded into one encoder, and not submitted at once.
@@ -33,6 +36,8 @@ pub struct PlanOptions {
     pub preferred_kernels: Vec<&'static str>,
     /// Inputs, parameters and outputs, by name, that lie in buffers of the user's.
     pub tensors: BTreeMap<String, Tensor>,
+    /// What of the graph may be computed in another way.
+    pub rewriting: Rewriting,
 }
 
 /// A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
@@ -48,6 +53,7 @@ pub struct Plan {
     /// Values in buffers of the user's.
     users: BTreeSet<ValueId>,
     shared: Vec<wgpu::Buffer>,
+    texels: Texels,
     steps: Vec<BoundStep>,
     readback: wgpu::Buffer,
     peak_bytes: u64,
@@ -113,7 +119,7 @@ impl Plan {
         }
         let strided =
             options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
-        let graph = graph.with_strides(&strided.collect())?;
+        let graph = rewriting::rewritten(&graph.with_strides(&strided.collect())?, gpu.profile(), options)?;
         let tensors: Tensors = options
             .tensors
             .iter()
@@ -129,13 +135,16 @@ impl Plan {
         for (index, dispatch) in program.dispatches.iter().enumerate() {
             steps.push(buffers.bind(gpu, &graph, index, dispatch).await?);
         }
-        let Buffers { own, shared, readback, .. } = buffers;
-        for (id, _, value) in parameters {
-            upload::write(gpu.queue(), &own[&id], value);
+        let Buffers { own, shared, readback, texels, .. } = buffers;
+        for (id, value) in upload::constants(&graph, &parameters) {
+            if let Some(buffer) = own.get(&id) {
+                gpu.queue().write_buffer(buffer, 0, bytemuck::cast_slice(&value));
+            }
+            texels.write(gpu.queue(), id, &value);
         }
         gpu.check()?;
         let (peak_bytes, running) = (program.peak_bytes(), AtomicBool::new(false));
-        Ok(Self { gpu: gpu.clone(), graph, own, users, shared, steps, readback, peak_bytes, running })
+        Ok(Self { gpu: gpu.clone(), graph, own, users, shared, texels, steps, readback, peak_bytes, running })
     }
 
     /// The graph it was compiled from.
@@ -200,6 +209,7 @@ impl Plan {
                 hint: "use Plan::run, which submits in parts".into(),
             });
         }
+        self.stage(encoder);
         record(encoder, &self.steps);
         Ok(())
     }
@@ -215,6 +225,7 @@ impl Plan {
     async fn submit(&self) -> Result<Mapped<'_>, Error> {
         let queue = self.gpu.queue();
         let mut encoder = self.encoder();
+        self.stage(&mut encoder);
         for (index, part) in self.steps.chunks(MOST_DISPATCHES).enumerate() {
             if index > 0 {
                 queue.submit([std::mem::replace(&mut encoder, self.encoder()).finish()]);
@@ -231,6 +242,14 @@ impl Plan {
         let outputs = self.returned().filter_map(|id| self.own.get(&id));
         for buffer in outputs.chain(&self.shared) {
             upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
+        }
+        self.texels.poison(self.gpu.queue(), &self.graph);
+    }
+
+    /// Copies the inputs that kernels read from textures there.
+    fn stage(&self, encoder: &mut wgpu::CommandEncoder) {
+        for (id, _) in self.graph.sources(Source::Input) {
+            self.texels.stage(encoder, id, &self.own[&id], self.graph.value(id).bytes());
         }
     }
 

@@ -5,12 +5,15 @@
 //! nothing is reassociated, and the softmax subtracts the row's maximum and divides by the row's sum.
 
 mod append_key;
+mod attention;
 mod copy;
 mod interpret;
 mod matmul;
+mod pack;
 mod softmax;
 mod transpose;
 mod view;
 
 pub use interpret::interpret;
+pub(crate) use pack::{Part, pack};
 pub use view::Real;

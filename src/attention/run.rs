@@ -59,6 +59,15 @@ impl AttentionPlan {
         Ok(Self { engine, num_heads: layer.sizes(call)?.num_heads, band: call.band() })
     }
 
+    /// Whether attention streams: its scores are never stored.
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        match &self.engine {
+            Engine::Gpu(plan) => plan.graph().streams(),
+            Engine::Cpu { .. } => false,
+        }
+    }
+
     /// How many dispatches a run records; on the CPU, how many nodes it works off.
     #[must_use]
     pub fn num_dispatches(&self) -> usize {

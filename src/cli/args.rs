@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use multihead::{CaseOptions, DeviceChoice, Error, Settings};
+use multihead::{CaseOptions, DeviceChoice, Error, Fuse, PlanOptions, Rewriting, Settings};
 use serde_json::{Number, Value};
 
 /// Multi-head attention on any GPU, through WebGPU.
@@ -82,9 +82,14 @@ pub(super) struct HowArguments {
     /// Where to compute: `auto` (the best adapter, else the CPU), `cpu`, or a part of an adapter's name.
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
     pub(super) device: DeviceChoice,
-    /// Whether to stream over the keys; until a streaming kernel exists, every choice materialises the weights.
-    #[arg(long, value_enum, default_value_t = Fused::Auto)]
-    pub(super) fused: Fused,
+    /// Whether to stream over the keys, never storing scores; with `on`, weights that are asked for are recovered from the
+    /// rows' statistics; on the CPU device it changes nothing.
+    #[arg(long, value_enum, default_value_t = Switch::Auto)]
+    fused: Switch,
+    /// Whether the graph may be computed in fewer dispatches; `off` is one for each op as the book has them, and implies
+    /// `--fused off` unless that is `on`.
+    #[arg(long, value_enum, default_value_t = Rewrite::On)]
+    rewrite: Rewrite,
     /// Take the projection weights from this safetensors file (D2L, PyTorch, BERT, Llama or GPT-2 names, under --prefix)
     /// instead of the case's own.
     #[arg(long, value_name = "FILE")]
@@ -96,12 +101,19 @@ pub(super) struct HowArguments {
     settings: SettingsArguments,
 }
 
-/// Which attention kernel.
+/// Whether attention streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Fused {
+enum Switch {
     On,
     Off,
     Auto,
+}
+
+/// Whether graphs are rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rewrite {
+    On,
+    Off,
 }
 
 /// The case file's settings, which a flag of the same name overrides.
@@ -194,6 +206,17 @@ impl HowArguments {
     /// How to read a case.
     pub(super) fn case_options(&self) -> CaseOptions {
         CaseOptions { overrides: self.settings.settings(), weights: self.weights.clone() }
+    }
+
+    /// How to compile a case's graph.
+    pub(super) fn plan_options(&self) -> PlanOptions {
+        let pack = self.rewrite == Rewrite::On;
+        let fuse = match self.fused {
+            Switch::On => Fuse::On,
+            Switch::Auto if pack => Fuse::Auto,
+            Switch::Auto | Switch::Off => Fuse::Off,
+        };
+        PlanOptions { rewriting: Rewriting { pack, fuse }, ..PlanOptions::default() }
     }
 
     /// The file that weights are read from besides the case.

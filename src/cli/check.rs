@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use multihead::{Case, Comparison, Device, Error, Worst};
+use multihead::{Case, Comparison, Device, Error, PlanOptions, Worst};
 use serde::Serialize;
 
 use super::args::CheckArguments;
@@ -31,6 +31,8 @@ struct Checked {
     tolerance: f64,
     /// Every tensor whose shape is another than expected, as the end of a sentence.
     other_shapes: Vec<String>,
+    /// Whether the scores were never stored.
+    fused: bool,
 }
 
 pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> {
@@ -57,14 +59,15 @@ pub(super) async fn check(arguments: &CheckArguments) -> Result<Outcome, Error> 
 
 async fn check_case(path: &Path, arguments: &CheckArguments, device: &Device) -> Result<Checked, Error> {
     let case = Case::open(path, &arguments.how.case_options())?;
-    compare(&case, device).await.map_err(|error| error.in_file(path))
+    compare(&case, device, &arguments.how.plan_options()).await.map_err(|error| error.in_file(path))
 }
 
-async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
+async fn compare(case: &Case, device: &Device, options: &PlanOptions) -> Result<Checked, Error> {
     let expected = &case.expected;
     let attention = case.attention()?;
     let with_weights = expected.attention_weights.is_some();
-    let got = attention.compile(device, &case.inputs.call_shape(), with_weights).await?.run(&case.inputs).await?;
+    let plan = attention.compile_with(device, &case.inputs.call_shape(), with_weights, options).await?;
+    let got = plan.run(&case.inputs).await?;
     let tolerance = case.tolerance();
     let comparison = expected.compare(&got, tolerance).ok_or_else(|| Error::Missing {
         what: "expected.output or expected.attention_weights".into(),
@@ -73,7 +76,7 @@ async fn compare(case: &Case, device: &Device) -> Result<Checked, Error> {
     let others = expected.beside(&got).filter(|(_, got, expected)| got.shape() != expected.shape());
     let other_shapes =
         others.map(|(name, got, expected)| format!("{name} has shape {}, expected {}", got.shape(), expected.shape()));
-    Ok(Checked { comparison, tolerance, other_shapes: other_shapes.collect() })
+    Ok(Checked { comparison, tolerance, other_shapes: other_shapes.collect(), fused: plan.streams() })
 }
 
 fn line<'a>(case: &Path, checked: &Result<Checked, Error>, device: &'a str) -> Line<'a> {
@@ -84,12 +87,12 @@ fn line<'a>(case: &Path, checked: &Result<Checked, Error>, device: &'a str) -> L
         max_error: comparison.map(|comparison| comparison.max_error),
         worst: comparison.and_then(|comparison| comparison.worst.clone()),
         device,
-        fused: false,
+        fused: checked.as_ref().is_ok_and(|checked| checked.fused),
         error: checked.as_ref().err().map(ToString::to_string),
     }
 }
 
-fn told(path: &Path, Checked { comparison, tolerance, other_shapes }: &Checked) -> String {
+fn told(path: &Path, Checked { comparison, tolerance, other_shapes, .. }: &Checked) -> String {
     let verdict = if comparison.ok { "ok  " } else { "FAIL" };
     let path = print::one_line(&path.display());
     let mut text = format!("{verdict}  {path}  max error {:.1e}, tolerance {tolerance:e}", comparison.max_error);

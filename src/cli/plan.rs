@@ -14,7 +14,7 @@ pub(super) async fn plan(arguments: &PlanArguments) -> Result<Outcome, Error> {
     attention.check(&case.inputs).map_err(in_case)?;
     let graph = attention.graph(&case.inputs.call_shape(), arguments.with_weights).map_err(in_case)?;
     let profile = profile(&arguments.how.device).await?;
-    let summary = PlanSummary::new(&graph, &profile).map_err(in_case)?;
+    let summary = PlanSummary::with_options(&graph, &profile, &arguments.how.plan_options()).map_err(in_case)?;
     if arguments.how.json {
         print::json(&summary)?;
     } else {

@@ -74,7 +74,8 @@ async fn compute(
     device: &Device,
 ) -> Result<Computed, Error> {
     let start = Instant::now();
-    let plan = attention.compile(device, &case.inputs.call_shape(), with_weights(arguments)).await?;
+    let (call, options) = (case.inputs.call_shape(), arguments.how.plan_options());
+    let plan = attention.compile_with(device, &call, with_weights(arguments), &options).await?;
     let compile = start.elapsed();
     let result = plan.run(&case.inputs).await?;
     Ok(Computed { result, dispatches: plan.num_dispatches(), compile })

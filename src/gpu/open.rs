@@ -80,7 +80,7 @@ impl Gpu {
         let limits = device.limits();
         check_limits(&limits)?;
         Ok(Self {
-            profile: DeviceProfile::new(&device.adapter_info(), &limits),
+            profile: DeviceProfile::new(&device.adapter_info(), &limits, device.features()),
             device: device.clone(),
             queue: queue.clone(),
             faults: Arc::new(Faults::default()),
@@ -96,10 +96,15 @@ impl Gpu {
     async fn on_adapter(adapter: &wgpu::Adapter, choice: LimitsChoice) -> Result<Self, Error> {
         let info = adapter.get_info();
         let required_limits = required_limits(&adapter.limits(), choice);
+        let required_features = match choice {
+            LimitsChoice::WebGpuDefault => wgpu::Features::empty(),
+            LimitsChoice::Adapter | LimitsChoice::Binding(_) => adapter.features() & WANTED_FEATURES,
+        };
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {
                 label: Some("multihead"),
                 required_limits: required_limits.clone(),
+                required_features,
                 ..Default::default()
             })
             .await
@@ -110,7 +115,7 @@ impl Gpu {
         let faults = Arc::new(Faults::default());
         watch(&device, &faults);
         Ok(Self {
-            profile: DeviceProfile::new(&info, &required_limits),
+            profile: DeviceProfile::new(&info, &required_limits, device.features()),
             device,
             queue,
             faults,
@@ -118,6 +123,9 @@ impl Gpu {
         })
     }
 }
+
+/// What kernels use where they find it.
+const WANTED_FEATURES: wgpu::Features = wgpu::Features::SUBGROUP.union(wgpu::Features::TIMESTAMP_QUERY);
 
 /// Notes what would otherwise be a panic, or silence.
 fn watch(device: &wgpu::Device, faults: &Arc<Faults>) {
@@ -142,7 +150,7 @@ async fn adapters() -> Vec<wgpu::Adapter> {
     // Stable: of equals the driver's first stays first.
     adapters.sort_by_key(|adapter| {
         let info = adapter.get_info();
-        std::cmp::Reverse(DeviceProfile::new(&info, &adapter.limits()).kind)
+        std::cmp::Reverse(DeviceProfile::new(&info, &adapter.limits(), adapter.features()).kind)
     });
     adapters
 }
@@ -199,7 +207,7 @@ fn summary(adapter: &wgpu::Adapter) -> AdapterSummary {
         (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query"),
     ];
     let limit = |name: &str, value: u64| (name.to_owned(), value);
-    let profile = DeviceProfile::new(&adapter.get_info(), &limits);
+    let profile = DeviceProfile::new(&adapter.get_info(), &limits, adapter.features());
     AdapterSummary {
         name: profile.name,
         backend: profile.backend,

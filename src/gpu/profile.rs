@@ -44,6 +44,10 @@ pub struct DeviceProfile {
     pub driver: String,
     /// Smallest and largest subgroup.
     pub subgroup: [u32; 2],
+    /// Whether shaders may use subgroups.
+    pub subgroups: bool,
+    /// Rows of the largest texture.
+    pub max_texture_rows: u32,
     /// Largest storage binding, in bytes.
     pub max_binding_bytes: u64,
     /// Largest buffer, in bytes.
@@ -58,11 +62,12 @@ impl DeviceProfile {
     /// What WebGPU guarantees to everyone: no features, default limits.
     #[must_use]
     pub fn portable() -> Self {
-        Self::new(&wgpu::AdapterInfo::new(wgpu::DeviceType::Other, wgpu::Backend::Noop), &wgpu::Limits::default())
+        let info = wgpu::AdapterInfo::new(wgpu::DeviceType::Other, wgpu::Backend::Noop);
+        Self::new(&info, &wgpu::Limits::default(), wgpu::Features::empty())
     }
 
-    /// The profile of an adapter under the limits that its device was given.
-    pub(crate) fn new(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Self {
+    /// The profile of an adapter under the limits and with the features that its device was given.
+    pub(crate) fn new(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features: wgpu::Features) -> Self {
         let portable = info.backend == wgpu::Backend::Noop;
         Self {
             name: match info.name.as_str() {
@@ -81,6 +86,8 @@ impl DeviceProfile {
             },
             driver: format!("{} {}", info.driver, info.driver_info).trim().into(),
             subgroup: [info.subgroup_min_size, info.subgroup_max_size],
+            subgroups: features.contains(wgpu::Features::SUBGROUP),
+            max_texture_rows: limits.max_texture_dimension_2d,
             max_binding_bytes: limits.max_storage_buffer_binding_size,
             max_buffer_bytes: limits.max_buffer_size,
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::footprint::Block;
-use super::{DType, Graph, GraphBuilder, Op, Source, ValueId};
+use super::{DType, Graph, GraphBuilder, Op, Scores, Source, ValueId};
 use crate::error::Error;
 use crate::shape::Shape;
 
@@ -166,7 +166,18 @@ impl Op {
                 .chain(&mut op.bias)
                 .collect(),
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![&mut op.input],
+            Self::Attention(op) => {
+                let mut all = op.scores.values_mut();
+                all.push(&mut op.value.tensor);
+                all
+            }
+            Self::AttentionWeights(op) => {
+                let mut all = op.scores.values_mut();
+                all.push(&mut op.attention);
+                all
+            }
             Self::AppendKey(op) => vec![&mut op.input, &mut op.key],
+            Self::Pack(op) => op.parts.iter_mut().filter_map(|part| part.value.as_mut()).collect(),
             Self::Copy(op) => vec![&mut op.input],
             Self::Custom(op) => op.inputs.iter_mut().collect(),
         };
@@ -174,6 +185,13 @@ impl Op {
             *id = ids[id.0];
         }
         op
+    }
+}
+
+impl Scores {
+    fn values_mut(&mut self) -> Vec<&mut ValueId> {
+        let masks = self.valid_lens.iter_mut().chain(&mut self.attend_mask).chain(&mut self.bias);
+        [&mut self.query.tensor, &mut self.key.tensor].into_iter().chain(masks).collect()
     }
 }
 

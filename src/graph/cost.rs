@@ -1,6 +1,6 @@
 //! What a graph costs, counted from its shapes.
 
-use super::{Graph, Node, Op, Source};
+use super::{Attention, Graph, Node, Op, Scores, Source};
 
 impl Graph {
     /// Floating-point operations of the matrix products, a multiplication and an addition counted as two.
@@ -15,11 +15,28 @@ impl Graph {
     /// Floating-point operations of one node's matrix product; 0 for other ops.
     #[must_use]
     pub fn node_flops(&self, node: &Node) -> u64 {
-        let Op::Matmul(op) = &node.op else {
-            return 0;
-        };
-        let inner = self.value(op.lhs).shape.axes().last().map_or(0, |&inner| inner as u64);
-        (self.value(node.output).len() as u64).saturating_mul(2 * inner)
+        match &node.op {
+            Op::Matmul(op) => {
+                let inner = self.value(op.lhs).shape.axes().last().map_or(0, |&inner| inner as u64);
+                (self.value(node.output).len() as u64).saturating_mul(2 * inner)
+            }
+            Op::Attention(op) => self.attention_flops(op),
+            Op::AttentionWeights(op) => self.score_flops(&op.scores, 0),
+            _ => 0,
+        }
+    }
+
+    /// Operations of a streaming attention, hidden keys counted like the others.
+    pub(crate) fn attention_flops(&self, op: &Attention) -> u64 {
+        self.score_flops(&op.scores, op.value.count / op.scores.num_kv_heads)
+    }
+
+    /// Two operations for each score and each column of the query's head and of `value_dim`.
+    fn score_flops(&self, scores: &Scores, value_dim: usize) -> u64 {
+        let sizes = self.score_sizes(scores);
+        let num_scores = [sizes.num_heads, sizes.num_queries, sizes.num_keys + scores.extra_keys];
+        let width = scores.query.count / scores.num_heads + value_dim;
+        num_scores.iter().fold(2 * (sizes.batch * width) as u64, |flops, &size| flops.saturating_mul(size as u64))
     }
 
     /// Bytes that the nodes read and write, each operand counted once per node.

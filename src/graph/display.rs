@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DType, Graph, KeyBand, Node, Op, Source, Value, ValueId};
+use super::{Columns, DType, Graph, KeyBand, Node, Op, Scores, Source, Value, ValueId};
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,20 +44,19 @@ impl Graph {
                 text
             }
             Op::Softmax(op) => {
-                let mut text = format!("{:.4} · {}", op.scale, name(op.scores));
-                if let Some(bias) = op.bias {
-                    text += &format!(" + {}", name(bias));
-                }
-                for mask in [op.valid_lens, op.attend_mask].into_iter().flatten() {
-                    text += &format!(", {}", name(mask));
-                }
-                if op.band != KeyBand::ALL {
-                    text += &format!(", {}", op.band);
-                }
-                if op.extra_keys > 0 {
-                    text += &format!(", {} key always visible", op.extra_keys);
-                }
-                text
+                let masks = [op.valid_lens, op.attend_mask, op.bias];
+                format!("{:.4} · {}{}", op.scale, name(op.scores), self.masked(masks, op.band, op.extra_keys))
+            }
+            Op::Attention(op) => {
+                let statistics = if op.statistics { ", with statistics" } else { "" };
+                format!("softmax({}) · {}{statistics}", self.scores(&op.scores), self.columns(op.value))
+            }
+            Op::AttentionWeights(op) => {
+                format!("softmax({}) by the statistics of {}", self.scores(&op.scores), name(op.attention))
+            }
+            Op::Pack(op) => {
+                let parts = op.parts.iter().map(|part| part.value.map_or("zeros", name));
+                parts.collect::<Vec<_>>().join(", ")
             }
             Op::TransposeQkv(op) | Op::TransposeOutput(op) => {
                 format!("{}, {} head{}", name(op.input), op.num_heads, if op.num_heads == 1 { "" } else { "s" })
@@ -66,6 +65,38 @@ impl Graph {
             Op::Copy(op) => format!("{}, strides {:?} to {:?}", name(op.input), op.from, op.to),
             Op::Custom(op) => op.inputs.iter().map(|&id| name(id)).collect::<Vec<_>>().join(", "),
         }
+    }
+}
+
+impl Graph {
+    fn scores(&self, scores: &Scores) -> String {
+        let Scores { query, key, valid_lens, attend_mask, bias, scale, .. } = scores;
+        let masks = self.masked([*valid_lens, *attend_mask, *bias], scores.band, scores.extra_keys);
+        format!("{scale:.4} · {} · {}ᵀ{masks}", self.columns(*query), self.columns(*key))
+    }
+
+    fn columns(&self, columns: Columns) -> String {
+        let value = self.value(columns.tensor);
+        if value.shape.axes().last() == Some(&columns.count) {
+            return value.name.clone();
+        }
+        format!("{}[{}..{}]", value.name, columns.first, columns.first + columns.count)
+    }
+
+    /// What is added to scores, and what hides keys: `valid_lens`, `attend_mask`, `bias`, band, learned keys.
+    fn masked(&self, [lens, mask, bias]: [Option<ValueId>; 3], band: KeyBand, extra_keys: usize) -> String {
+        let name = |id: ValueId| self.value(id).name.as_str();
+        let mut text = bias.map_or(String::new(), |bias| format!(" + {}", name(bias)));
+        for mask in [lens, mask].into_iter().flatten() {
+            text += &format!(", {}", name(mask));
+        }
+        if band != KeyBand::ALL {
+            text += &format!(", {band}");
+        }
+        if extra_keys > 0 {
+            text += &format!(", {extra_keys} key always visible");
+        }
+        text
     }
 }
 

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, Softmax, TransposeHeads};
+use super::builder::ScoreSizes;
+use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, Scores, TransposeHeads, ValueId};
 
 /// A box of a node's space of (batch, rows, cols).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Graph {
     pub(crate) fn space(&self, node: &Node) -> [usize; 3] {
         let shaped = match &node.op {
             Op::Copy(CopyStrided { axes: [batch, rows, inner, cols], .. }) => return [*batch, *rows, inner * cols],
-            Op::Custom(_) => return [1, 1, self.value(node.output).len()],
+            Op::Custom(_) | Op::Pack(_) => return [1, 1, self.value(node.output).len()],
             Op::TransposeOutput(op) => op.input,
             _ => node.output,
         };
@@ -59,7 +60,13 @@ impl Graph {
     pub(crate) fn operand_footprint(&self, node: &Node, index: usize, block: &Block) -> Range<usize> {
         match &node.op {
             Op::Matmul(op) => self.matmul_footprint(node, op, index, block),
-            Op::Softmax(op) => self.softmax_footprint(node, op, index, block),
+            Op::Softmax(op) => match index {
+                0 => self.split_footprint(node, block),
+                _ => self.mask_footprint(node.op.operands()[index], index - 1, self.softmax_sizes(op), block),
+            },
+            Op::Attention(op) => self.attention_footprint(node, &op.scores, index, block),
+            Op::AttentionWeights(op) => self.attention_footprint(node, &op.scores, index, block),
+            Op::Pack(op) => 0..op.parts.iter().filter_map(|part| part.value).nth(index).map_or(0, |id| self.value(id).len()),
             Op::TransposeQkv(op) => self.side_by_side_footprint(node, op, block),
             Op::TransposeOutput(_) => self.split_footprint(node, block),
             Op::AppendKey(op) => self.append_key_footprint(op, index, block),
@@ -78,8 +85,8 @@ impl Graph {
             }
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
             Op::Copy(op) => op.footprint(op.to, block),
-            Op::Custom(_) => 0..self.value(node.output).len(),
-            Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => self.split_footprint(node, block),
+            Op::Custom(_) | Op::Pack(_) => 0..self.value(node.output).len(),
+            Op::Attention(_) | Op::AttentionWeights(_) | Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => self.split_footprint(node, block),
         }
     }
 
@@ -102,27 +109,50 @@ impl Graph {
         }
     }
 
-    fn softmax_footprint(&self, node: &Node, op: &Softmax, index: usize, block: &Block) -> Range<usize> {
-        let [_, rows, cols] = self.space(node);
-        let first_entry = block.batches.start / op.num_heads;
-        let last_entry = (block.batches.end - 1) / op.num_heads;
-        match (index, node.op.operands()[index]) {
-            (0, _) => self.split_footprint(node, block),
-            (1, Some(lens)) if self.value(lens).shape.rank() == 1 => first_entry..last_entry + 1,
-            (1, _) => first_entry * rows + block.rows.start..last_entry * rows + block.rows.end,
-            (_, Some(mask)) => {
-                let strides = self.mask_strides(op, mask);
-                // A block over several batch entries meets every head of a mask that repeats over the entries.
-                let (first_head, last_head) = if strides.batch == 0 && first_entry != last_entry {
-                    (0, op.num_heads - 1)
-                } else {
-                    (block.batches.start % op.num_heads, (block.batches.end - 1) % op.num_heads)
-                };
-                let num_keys = cols - op.extra_keys;
-                first_entry * strides.batch + first_head * strides.head + block.rows.start * num_keys
-                    ..last_entry * strides.batch + last_head * strides.head + block.rows.end * num_keys
+    /// Of `valid_lens` (0), `attend_mask` (1) or `bias` (2), for a block of a (B·H, Lq, ·) space.
+    fn mask_footprint(&self, mask: Option<ValueId>, which: usize, sizes: ScoreSizes, block: &Block) -> Range<usize> {
+        let Some(mask) = mask else {
+            return 0..0;
+        };
+        let ScoreSizes { num_heads, num_queries, num_keys, .. } = sizes;
+        let first_entry = block.batches.start / num_heads;
+        let last_entry = (block.batches.end - 1) / num_heads;
+        if which == 0 {
+            return match self.value(mask).shape.rank() {
+                1 => first_entry..last_entry + 1,
+                _ => first_entry * num_queries + block.rows.start..last_entry * num_queries + block.rows.end,
+            };
+        }
+        let strides = self.mask_strides(sizes, mask);
+        // A block over several batch entries meets every head of a mask that repeats over the entries.
+        let (first_head, last_head) = if strides.batch == 0 && first_entry != last_entry {
+            (0, num_heads - 1)
+        } else {
+            (block.batches.start % num_heads, (block.batches.end - 1) % num_heads)
+        };
+        first_entry * strides.batch + first_head * strides.head + block.rows.start * num_keys
+            ..last_entry * strides.batch + last_head * strides.head + block.rows.end * num_keys
+    }
+
+    /// Of an operand of a streaming op: rows of the queries, all rows of keys and values of the batch entries.
+    fn attention_footprint(&self, node: &Node, scores: &Scores, index: usize, block: &Block) -> Range<usize> {
+        let sizes = self.score_sizes(scores);
+        // `attention` works on batch entries, `attention_weights` on heads of them.
+        let heads = match node.op {
+            Op::Attention(_) => block.batches.start * sizes.num_heads..block.batches.end * sizes.num_heads,
+            _ => block.batches.clone(),
+        };
+        let entries = heads.start / sizes.num_heads..(heads.end - 1) / sizes.num_heads + 1;
+        let operand = node.op.operands()[index];
+        let width = |id: ValueId| self.value(id).shape.axes().last().copied().unwrap_or(0);
+        let num_columns = sizes.num_keys + scores.extra_keys;
+        match (index, operand, &node.op) {
+            (0, Some(id), _) | (2, Some(id), Op::AttentionWeights(_)) => {
+                whole_rows(&entries, &block.rows, sizes.num_queries, width(id))
             }
-            (_, None) => 0..0,
+            (1 | 2, Some(id), _) if num_columns > 0 => whole_rows(&entries, &(0..num_columns), num_columns, width(id)),
+            (1 | 2, ..) => 0..0,
+            _ => self.mask_footprint(operand, index - 3, sizes, &Block { batches: heads, ..block.clone() }),
         }
     }
 

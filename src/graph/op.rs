@@ -13,8 +13,14 @@ pub enum Op {
     TransposeQkv(TransposeHeads),
     /// (B·H, L, d) → (B, L, H·d).
     TransposeOutput(TransposeHeads),
+    /// Scores, softmax and the product with the values in one pass over the keys.
+    Attention(Attention),
+    /// The weights of an attention whose scores were never stored.
+    AttentionWeights(AttentionWeights),
     /// (B, L, W) → (B, L + 1, W).
     AppendKey(AppendKey),
+    /// Parameters side by side.
+    Pack(Pack),
     /// A tensor with gaps, put together or apart.
     Copy(CopyStrided),
     /// A user's own kernel.
@@ -125,6 +131,87 @@ pub struct TransposeHeads {
     pub num_heads: usize,
 }
 
+/// Heads side by side in columns of a (B, L, ·) tensor, from a first column on: a projection of its own, or a part of a
+/// packed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// (B, L, width).
+    pub tensor: ValueId,
+    /// The first column.
+    pub first: usize,
+    /// How many columns: heads · width of a head.
+    pub count: usize,
+}
+
+/// The masked scores of all heads, `scale · q·kᵀ + bias`, never stored: what [`Matmul`] and [`Softmax`] say in two ops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scores {
+    /// H·d columns of (B, Lq, ·).
+    pub query: Columns,
+    /// G·d columns of (B, Lk + extra, ·).
+    pub key: Columns,
+    /// As in [`Softmax`].
+    pub valid_lens: Option<ValueId>,
+    /// As in [`Softmax`].
+    pub attend_mask: Option<ValueId>,
+    /// As in [`Softmax`].
+    pub bias: Option<ValueId>,
+    /// H.
+    pub num_heads: usize,
+    /// G, which divides H.
+    pub num_kv_heads: usize,
+    /// What scores are multiplied with.
+    pub scale: f64,
+    /// Causal and window.
+    pub band: KeyBand,
+    /// Keys after all real ones that every query sees: 0 or 1.
+    pub extra_keys: usize,
+}
+
+/// `softmax(scores) · value` for all heads, joined: (B, Lq, H·dv).
+///
+/// Streaming: one pass over the keys with a running maximum and sum (Milakov and Gimelshein 2018; FlashAttention, Dao et
+/// al. 2022). With `statistics`, 2H columns follow, up to a multiple of four: each head's largest score and the sum of
+/// `exp(score − largest)`, 0 for a query without a visible key. These two are the log-sum-exp in parts, which keep the
+/// precision that their sum loses where scores are large.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// Which key gets which score.
+    pub scores: Scores,
+    /// G·dv columns of (B, Lk + extra, ·).
+    pub value: Columns,
+    /// Whether the statistics of each row are written too.
+    pub statistics: bool,
+}
+
+/// `exp(scores − largest) / sum` from the statistics of an [`Attention`]: (B·H, Lq, Lk + extra). A hidden key's weight is −0,
+/// as [`Softmax`] has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionWeights {
+    /// Which key gets which score.
+    pub scores: Scores,
+    /// The output of an [`Attention`] with statistics.
+    pub attention: ValueId,
+}
+
+/// Weights (N, K) of several projections, transposed and side by side: (K, ΣN). Or their biases (N,), one after the other.
+///
+/// Of parameters alone: computed once, when a graph is compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pack {
+    /// What is packed; zeros where a projection has no bias.
+    pub parts: Vec<PackPart>,
+}
+
+/// One part of a [`Pack`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackPart {
+    /// (N, K) or (N,); `None` for zeros.
+    pub value: Option<ValueId>,
+    /// N.
+    pub count: usize,
+}
+
 /// Puts one learned key (or value) after all others of every batch entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppendKey {
@@ -143,7 +230,10 @@ impl Op {
             Self::Softmax(_) => "softmax",
             Self::TransposeQkv(_) => "transpose_qkv",
             Self::TransposeOutput(_) => "transpose_output",
+            Self::Attention(_) => "attention",
+            Self::AttentionWeights(_) => "attention_weights",
             Self::AppendKey(_) => "append_key",
+            Self::Pack(_) => "pack",
             Self::Copy(_) => "copy",
             Self::Custom(op) => &op.kernel.name,
         }
@@ -156,7 +246,17 @@ impl Op {
             Self::Matmul(op) => vec![Some(op.lhs), Some(op.rhs), op.bias],
             Self::Softmax(op) => vec![Some(op.scores), op.valid_lens, op.attend_mask, op.bias],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![Some(op.input)],
+            Self::Attention(op) => {
+                let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
+                let masks = [valid_lens, attend_mask, bias];
+                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(masks).collect()
+            }
+            Self::AttentionWeights(op) => {
+                let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
+                vec![Some(query.tensor), Some(key.tensor), Some(op.attention), valid_lens, attend_mask, bias]
+            }
             Self::AppendKey(op) => vec![Some(op.input), Some(op.key)],
+            Self::Pack(op) => op.parts.iter().filter_map(|part| part.value).map(Some).collect(),
             Self::Copy(op) => vec![Some(op.input)],
             Self::Custom(op) => op.inputs.iter().copied().map(Some).collect(),
         }

@@ -5,6 +5,7 @@
 //! *chain* take turns over one block at a time, through a scratch buffer of a block's size. The schedule is found from
 //! shapes and limits alone, before anything is allocated.
 
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 
 use super::footprint::Block;
@@ -55,21 +56,22 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Cuts a graph's nodes into blocks that fit `limits`; nodes that write nothing are left out.
+    /// Cuts a graph's nodes into blocks that fit `limits`; nodes that write nothing are left out. Values among `texels` lie in
+    /// textures, which are seen as a whole.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] when even one row of one matrix does not fit.
-    pub(crate) fn new(graph: &Graph, limits: Limits) -> Result<Self, Error> {
+    pub(crate) fn new(graph: &Graph, limits: Limits, texels: &BTreeSet<ValueId>) -> Result<Self, Error> {
         let mut schedule = Self { steps: Vec::new(), scratch: Vec::new() };
         let nodes = graph.nodes();
         let mut first = 0;
         while first < nodes.len() {
             let mut last = first;
-            while last + 1 < nodes.len() && graph.passes_on(last, limits) {
+            while last + 1 < nodes.len() && !texels.contains(&nodes[last].output) && graph.passes_on(last, limits) {
                 schedule.scratch.push(nodes[last].output);
                 last += 1;
             }
-            let chain = Chain { graph, nodes: first..last + 1, limits };
+            let chain = Chain { graph, nodes: first..last + 1, limits, texels };
             chain.split(&Block::whole(graph.space(&nodes[first])), &mut schedule.steps)?;
             first = last + 1;
         }
@@ -131,6 +133,7 @@ struct Chain<'a> {
     graph: &'a Graph,
     nodes: Range<usize>,
     limits: Limits,
+    texels: &'a BTreeSet<ValueId>,
 }
 
 /// The binding that needs most beyond its limit.
@@ -185,7 +188,7 @@ impl Chain<'_> {
     /// nothing of blocks.
     fn splits(&self, axis: Axis) -> bool {
         match &self.graph.nodes()[self.nodes.start].op {
-            Op::Custom(_) => false,
+            Op::Custom(_) | Op::Pack(_) => false,
             Op::Matmul(_) => axis != Axis::Cols || self.nodes.len() == 1,
             _ => axis != Axis::Cols,
         }
@@ -203,6 +206,8 @@ impl Chain<'_> {
     fn excess(&self, block: &Block) -> Option<Excess> {
         self.nodes
             .clone()
+            // Parameters are packed on the host.
+            .filter(|&node| !self.graph.nodes()[node].is_packing())
             .flat_map(|node| {
                 let block = self.on_node(node, block);
                 let node = &self.graph.nodes()[node];
@@ -212,6 +217,7 @@ impl Chain<'_> {
                     .filter_map(|operand| self.graph.footprint(node, operand, &block))
                     .collect::<Vec<_>>()
             })
+            .filter(|(value, _)| !self.texels.contains(value))
             .filter_map(|(value, range)| {
                 let dtype = self.graph.value(value).dtype;
                 let most = match dtype {
@@ -280,7 +286,9 @@ impl Axis {
         if range.len() < 2 {
             return None;
         }
-        let middle = range.start + range.len().div_ceil(2);
+        // Kernels that take four columns at a time find every block starting at one of the four.
+        let half = range.len().div_ceil(2);
+        let middle = range.start + if self == Self::Cols && half > 4 { half.next_multiple_of(4) } else { half };
         let with = |range: Range<usize>| {
             let mut half = block.clone();
             match self {
@@ -327,7 +335,7 @@ mod tests {
     fn the_cpu_is_held_to_no_binding() {
         // 153,600,000 bytes of keys and of values; then one row of scores of 160,000,000 bytes.
         for (num_queries, num_keys, head_dim, steps) in [(1, 600_000, 64, 3), (2, 40_000_000, 1, 6)] {
-            let schedule = Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST).unwrap();
+            let schedule = Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST, &BTreeSet::new()).unwrap();
             assert_eq!(schedule.steps.len(), steps, "{num_queries} queries, {num_keys} keys");
         }
     }
@@ -336,7 +344,7 @@ mod tests {
     fn what_a_device_cannot_see_at_once_is_refused_with_the_numbers() {
         let portable = Limits { binding_bytes: 128 << 20, alignment: 256 };
         let refusal = |num_queries, num_keys, head_dim| {
-            Schedule::new(&attention(num_queries, num_keys, head_dim), portable).unwrap_err()
+            Schedule::new(&attention(num_queries, num_keys, head_dim), portable, &BTreeSet::new()).unwrap_err()
         };
         insta::assert_snapshot!(refusal(1, 600_000, 64), @"one row of v (1, 600000, 64) needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; use --device cpu, or a narrower layer");
         insta::assert_snapshot!(refusal(1 << 20, 1 << 25, 1), @"scores (1, 1048576, 33554432) is worked on in more than 65536 blocks, the most that one run takes; cut the sequences into pieces");

@@ -1,7 +1,7 @@
 //! `append_key` on the GPU: a copy with one more row, an element to an invocation.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size};
+use super::{Chosen, Kernel, Launch, Request, fold, size, Slot};
 
 params! {
     struct Params {
@@ -22,7 +22,7 @@ pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "append_key",
     op: "append_key",
     wgsl: include_str!("../../shaders/append_key.wgsl"),
-    num_reads: 2,
+    slots: &[Slot::Read(0), Slot::Read(1), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],
 }];
@@ -53,6 +53,8 @@ pub(super) fn launch(request: &Request<'_>) -> Launch {
     Launch {
         kernel: Chosen::Ours("append_key"),
         constants: Vec::new(),
+        text_constants: Vec::new(),
+        rounds: 0,
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

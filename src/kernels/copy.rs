@@ -1,7 +1,7 @@
 //! `copy` on the GPU: a strided copy has one kernel for every device.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped, Slot};
 use crate::graph::CopyStrided;
 
 params! {
@@ -30,7 +30,7 @@ pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "copy",
     op: "copy",
     wgsl: include_str!("../../shaders/copy.wgsl"),
-    num_reads: 1,
+    slots: &[Slot::Read(0), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],
 }];
@@ -70,6 +70,8 @@ pub(super) fn launch(op: &CopyStrided, request: &Request<'_>) -> Launch {
     Launch {
         kernel: Chosen::Ours("copy"),
         constants: Vec::new(),
+        text_constants: Vec::new(),
+        rounds: 0,
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

@@ -4,7 +4,7 @@
 //! rows one batch.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 
@@ -30,15 +30,33 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 3] = [
+pub(super) static KERNELS: [Kernel; 4] = [
     kernel("matmul_tiled", include_str!("../../shaders/matmul_tiled.wgsl")),
     kernel("matmul_register", include_str!("../../shaders/matmul_register.wgsl")),
     kernel("matmul_register_vec4", include_str!("../../shaders/matmul_register_vec4.wgsl")),
+    Kernel {
+        name: TEXELS,
+        op: "matmul",
+        wgsl: include_str!("../../shaders/matmul_texels.wgsl"),
+        slots: &[
+            Slot::Read(0),
+            Slot::ReadTexels(0),
+            Slot::ReadTexels(1),
+            Slot::Read(2),
+            Slot::Write,
+            Slot::WriteTexels,
+        ],
+        params: matmul_texels::Params::LAYOUT,
+        overrides: &["LHS_TEXELS", "OUT_TEXELS"],
+    },
 ];
+
+pub(super) const TEXELS: &str = "matmul_texels";
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     let overrides = &["TRANSPOSE_RHS", "SKIP_HIDDEN"];
-    Kernel { name, op: "matmul", wgsl, num_reads: 3, params: Params::LAYOUT, overrides }
+    let slots = &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Write];
+    Kernel { name, op: "matmul", wgsl, slots, params: Params::LAYOUT, overrides }
 }
 
 /// Sides of the square tile of `matmul_tiled`.
@@ -71,7 +89,12 @@ impl Sizes {
 }
 
 fn choose(op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> &'static str {
-    let applies = |name: &str| name != "matmul_register_vec4" || sizes.in_fours(op);
+    let applies = |name: &str| match name {
+        "matmul_register_vec4" => sizes.in_fours(op),
+        // Taken before anything else is chosen, where the operands lie in textures.
+        TEXELS => false,
+        _ => true,
+    };
     let own = request.preferred.iter().find(|&&name| applies(name) && KERNELS.iter().any(|kernel| kernel.name == name));
     match (own, request.profile.kind) {
         (Some(preferred), _) => preferred,
@@ -82,6 +105,9 @@ fn choose(op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> &'static str {
 }
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
+    if request.texels.contains(&op.rhs) {
+        return matmul_texels::launch(op, request);
+    }
     let Request { graph, node, block, .. } = request;
     let [_, all_rows, all_cols] = graph.space(node);
     let inner = graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0);
@@ -121,6 +147,12 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     Launch {
         kernel: Chosen::Ours(kernel),
         constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
+        text_constants: Vec::new(),
+        rounds: match kernel {
+            // Of 16 steps along K: one, four loads, 16 sums.
+            "matmul_tiled" => inner.div_ceil(16) as u64 * 21,
+            _ => inner.div_ceil(4) as u64,
+        },
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

@@ -3,10 +3,11 @@
 //! Scale, bias and everything that hides keys happen in the one pass over a row; absent operands are told by `has_…`
 //! parameters.
 
+use super::masks::MaskPlaces;
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size};
 use crate::gpu::AdapterKind;
-use crate::graph::{MaskStrides, Softmax, ValueId};
+use crate::graph::Softmax;
 use crate::reference::Real;
 
 params! {
@@ -46,17 +47,28 @@ pub(super) static KERNELS: [Kernel; 2] = [
 ];
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
-    Kernel { name, op: "softmax", wgsl, num_reads: 4, params: Params::LAYOUT, overrides: &[] }
+    Kernel { name, op: "softmax", wgsl, slots: &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Write], params: Params::LAYOUT, overrides: &[] }
 }
 
 /// Rows to a workgroup of `softmax_row`; `softmax_workgroup` takes one.
 const ROWS: usize = 64;
 
-fn choose(request: &Request<'_>) -> &'static str {
+/// Invocations to a workgroup of `softmax_workgroup`.
+const WORKGROUP: usize = 256;
+
+/// Rounds of all loops of one invocation: a row is read twice.
+fn rounds(kernel: &str, columns: usize) -> u64 {
+    match kernel {
+        "softmax_row" => 2 * columns as u64,
+        _ => 2 * columns.div_ceil(WORKGROUP) as u64 + 8,
+    }
+}
+
+fn choose(request: &Request<'_>, columns: usize) -> &'static str {
     let own = request.preferred.iter().find(|&&name| KERNELS.iter().any(|kernel| kernel.name == name));
     match (own, request.profile.kind) {
         (Some(preferred), _) => preferred,
-        (None, AdapterKind::Cpu) => "softmax_row",
+        (None, AdapterKind::Cpu) if rounds("softmax_row", columns) <= most_rounds(request.profile) => "softmax_row",
         _ => "softmax_workgroup",
     }
 }
@@ -67,18 +79,11 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
     let &[scores_base, valid_lens_base, mask_base, bias_base, out_base] = request.bases else {
         unreachable!("a softmax should have four operands and an output");
     };
-    let kernel = choose(request);
+    let kernel = choose(request, columns);
     let [batches, rows] = [block.batches.len(), block.rows.len()];
     let all = batches * rows;
     let workgroups = fold(if kernel == "softmax_row" { all.div_ceil(ROWS) } else { all } as u64, request.profile);
-    let strides = |mask: Option<ValueId>| {
-        let none = MaskStrides { batch: 0, head: 0 };
-        let strides = mask.map_or(none, |mask| graph.mask_strides(op, mask));
-        [wrapped(strides.batch as u64), wrapped(strides.head as u64)]
-    };
-    let [mask_entry_stride, mask_head_stride] = strides(op.attend_mask);
-    let [bias_entry_stride, bias_head_stride] = strides(op.bias);
-    let per_query = op.valid_lens.is_some_and(|lens| graph.value(lens).shape.rank() == 2);
+    let masks = MaskPlaces::new(graph, graph.softmax_sizes(op), [op.valid_lens, op.attend_mask, op.bias]);
     let params = Params {
         batch_start: size(block.batches.start),
         row_start: size(block.rows.start),
@@ -91,15 +96,15 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
         scale: f32::of_f64(op.scale),
         band_start: op.band.start,
         band_end: op.band.end,
-        has_valid_lens: op.valid_lens.is_some().into(),
-        has_attend_mask: op.attend_mask.is_some().into(),
-        has_bias: op.bias.is_some().into(),
-        valid_lens_entry_stride: if per_query { size(all_rows) } else { 1 },
-        valid_lens_row_stride: per_query.into(),
-        mask_entry_stride,
-        mask_head_stride,
-        bias_entry_stride,
-        bias_head_stride,
+        has_valid_lens: masks.has_valid_lens,
+        has_attend_mask: masks.has_attend_mask,
+        has_bias: masks.has_bias,
+        valid_lens_entry_stride: masks.valid_lens[0],
+        valid_lens_row_stride: masks.valid_lens[1],
+        mask_entry_stride: masks.attend_mask[0],
+        mask_head_stride: masks.attend_mask[1],
+        bias_entry_stride: masks.bias[0],
+        bias_head_stride: masks.bias[1],
         scores_base,
         valid_lens_base,
         mask_base,
@@ -110,6 +115,8 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
     Launch {
         kernel: Chosen::Ours(kernel),
         constants: Vec::new(),
+        text_constants: Vec::new(),
+        rounds: rounds(kernel, columns),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

@@ -3,7 +3,7 @@
 //! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size};
+use super::{Chosen, Kernel, Launch, Request, fold, size, Slot};
 use crate::graph::TransposeHeads;
 
 params! {
@@ -27,7 +27,7 @@ pub(super) static KERNELS: [Kernel; 2] = [
 ];
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
-    Kernel { name, op: name, wgsl, num_reads: 1, params: Params::LAYOUT, overrides: &[] }
+    Kernel { name, op: name, wgsl, slots: &[Slot::Read(0), Slot::Write], params: Params::LAYOUT, overrides: &[] }
 }
 
 /// Elements to a workgroup.
@@ -56,6 +56,8 @@ pub(super) fn launch(op: &TransposeHeads, kernel: &'static str, request: &Reques
     Launch {
         kernel: Chosen::Ours(kernel),
         constants: Vec::new(),
+        text_constants: Vec::new(),
+        rounds: 0,
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::program::{Dispatch, Home, Places, Program, SMALLEST_BUFFER, readback_bytes};
+use super::program::{Binding, Dispatch, Home, Places, Program, SMALLEST_BUFFER, readback_bytes};
+use super::texels::Texels;
 use super::{BoundStep, Tensor};
 use crate::error::Error;
 use crate::gpu::{Gpu, PipelineSource};
 use crate::graph::{Graph, ValueId};
-use crate::kernels::{self, Chosen};
+use crate::kernels::{self, Chosen, Slot};
 
 /// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
 const PARAMS_STRIDE: usize = 256;
@@ -19,8 +20,10 @@ pub(super) struct Buffers {
     /// Of intermediate values, taken in turns.
     pub(super) shared: Vec<wgpu::Buffer>,
     pub(super) readback: wgpu::Buffer,
+    pub(super) texels: Texels,
     params: wgpu::Buffer,
-    absent: wgpu::Buffer,
+    /// Bound where a kernel's slot stays empty: one to read, one to write.
+    absent: [wgpu::Buffer; 2],
 }
 
 /// The user's tensors by the values they hold.
@@ -51,7 +54,11 @@ impl Buffers {
             own,
             shared,
             params: buffer(gpu, "mha.params", params.len() as u64, Usage::UNIFORM | Usage::COPY_DST).await?,
-            absent: buffer(gpu, "mha.absent", SMALLEST_BUFFER, Usage::STORAGE).await?,
+            texels: Texels::new(gpu, &program.textures).await?,
+            absent: [
+                buffer(gpu, "mha.absent", SMALLEST_BUFFER, Usage::STORAGE).await?,
+                buffer(gpu, "mha.absent output", SMALLEST_BUFFER, Usage::STORAGE).await?,
+            ],
             readback: buffer(gpu, "mha.readback", readback_bytes(graph, places), Usage::MAP_READ | Usage::COPY_DST)
                 .await?,
         };
@@ -73,15 +80,12 @@ impl Buffers {
         let on = dispatch.launch.constants.iter().filter(|(_, on)| *on).map(|&(name, _)| name);
         let name: Vec<_> = std::iter::once(dispatch.launch.kernel.name()).chain(on).collect();
         let wgsl = match &dispatch.launch.kernel {
-            Chosen::Ours(name) => kernels::named(name).wgsl,
-            Chosen::Users(kernel) => &kernel.wgsl,
+            Chosen::Ours(name) => kernels::named(name).text(&dispatch.launch.text_constants),
+            Chosen::Users(kernel) => kernel.wgsl.as_str().into(),
         };
-        let source = PipelineSource {
-            label: format!("mha.{}", name.join(" ")),
-            wgsl,
-            num_reads: dispatch.bindings.len() - 1,
-            constants: &constants,
-        };
+        let slots: Vec<_> = dispatch.bindings.iter().map(|(slot, _)| binding_type(*slot)).collect();
+        let label = format!("mha.{}", name.join(" "));
+        let source = PipelineSource { label, wgsl: &wgsl, slots: &slots, constants: &constants };
         let pipeline = gpu.pipeline(&source).await?;
         let output = graph.value(graph.nodes()[dispatch.node].output);
         let block = [dispatch.block.batches.len(), dispatch.block.rows.len(), dispatch.block.cols.len()];
@@ -118,13 +122,24 @@ impl Buffers {
 
     fn entries(&self, index: usize, dispatch: &Dispatch) -> Vec<wgpu::BindGroupEntry<'_>> {
         let params = entry(0, &self.params, (index * PARAMS_STRIDE) as u64, PARAMS_STRIDE as u64);
-        let operands = dispatch.bindings.iter().zip(1..).map(|(binding, place)| {
-            let buffer = match binding.home {
-                None => &self.absent,
-                Some(Home::Own(id)) => &self.own[&id],
-                Some(Home::Shared(index)) => &self.shared[index],
-            };
-            entry(place, buffer, binding.bytes.start, binding.bytes.end - binding.bytes.start)
+        let operands = dispatch.bindings.iter().zip(1..).map(|((slot, binding), place)| {
+            let written = matches!(slot, Slot::Write | Slot::WriteTexels);
+            match (binding, slot) {
+                (Binding::Buffer(home, bytes), _) => {
+                    let buffer = match home {
+                        Home::Own(id) => &self.own[id],
+                        Home::Shared(index) => &self.shared[*index],
+                    };
+                    entry(place, buffer, bytes.start, bytes.end - bytes.start)
+                }
+                (Binding::Texels(texture), _) => texels_entry(place, self.texels.view(*texture)),
+                (Binding::Absent, Slot::Read(_) | Slot::Write) => {
+                    entry(place, &self.absent[usize::from(written)], 0, SMALLEST_BUFFER)
+                }
+                (Binding::Absent, Slot::ReadTexels(_) | Slot::WriteTexels) => {
+                    texels_entry(place, self.texels.absent(written))
+                }
+            }
         });
         std::iter::once(params).chain(operands).collect()
     }
@@ -134,6 +149,33 @@ fn entry(binding: u32, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> wgpu::
     let resource =
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: std::num::NonZeroU64::new(bytes) });
     wgpu::BindGroupEntry { binding, resource }
+}
+
+fn texels_entry(binding: u32, view: &wgpu::TextureView) -> wgpu::BindGroupEntry<'_> {
+    wgpu::BindGroupEntry { binding, resource: wgpu::BindingResource::TextureView(view) }
+}
+
+/// What a pipeline's layout says of a slot.
+fn binding_type(slot: Slot) -> wgpu::BindingType {
+    let buffer = |read_only| wgpu::BindingType::Buffer {
+        ty: wgpu::BufferBindingType::Storage { read_only },
+        has_dynamic_offset: false,
+        min_binding_size: None,
+    };
+    match slot {
+        Slot::Read(_) => buffer(true),
+        Slot::Write => buffer(false),
+        Slot::ReadTexels(_) => wgpu::BindingType::Texture {
+            sample_type: wgpu::TextureSampleType::Float { filterable: false },
+            view_dimension: wgpu::TextureViewDimension::D2,
+            multisampled: false,
+        },
+        Slot::WriteTexels => wgpu::BindingType::StorageTexture {
+            access: wgpu::StorageTextureAccess::WriteOnly,
+            format: wgpu::TextureFormat::Rgba32Float,
+            view_dimension: wgpu::TextureViewDimension::D2,
+        },
+    }
 }
 
 async fn buffer(gpu: &Gpu, label: &str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, Error> {

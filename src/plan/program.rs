@@ -1,14 +1,14 @@
 //! Compiling a graph for a device profile: which kernel works on which block, bound to which bytes. No device in sight.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
-use crate::graph::{DType, Graph, Op, Source, ValueId};
-use crate::kernels::{self, Chosen, Launch, Request};
+use crate::graph::{DType, Graph, Node, Op, Source, ValueId};
+use crate::kernels::{self, Chosen, Launch, Request, Slot, texels};
 
 /// Where a value's bytes are while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +19,15 @@ pub(crate) enum Home {
     Shared(usize),
 }
 
-/// Bytes of a buffer that a shader sees. `None` as home stands for an absent operand.
+/// What a shader sees at one of its bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
-    pub(crate) home: Option<Home>,
-    pub(crate) bytes: Range<u64>,
+pub(crate) enum Binding {
+    /// Bytes of a buffer.
+    Buffer(Home, Range<u64>),
+    /// A texture, by its number.
+    Texels(usize),
+    /// The operand is absent, or has another slot.
+    Absent,
 }
 
 /// One dispatch.
@@ -32,8 +36,17 @@ pub(crate) struct Dispatch {
     pub(crate) node: usize,
     pub(crate) block: Block,
     pub(crate) launch: Launch,
-    /// For each operand and then the output.
-    pub(crate) bindings: Vec<Binding>,
+    /// What each slot of the kernel holds.
+    pub(crate) bindings: Vec<(Slot, Binding)>,
+}
+
+/// Values that lie in textures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Textures {
+    /// Rows of each texture.
+    pub(crate) rows: Vec<u32>,
+    /// Which texture a value lies in.
+    pub(crate) homes: BTreeMap<ValueId, usize>,
 }
 
 /// A graph compiled for a profile.
@@ -44,6 +57,7 @@ pub(crate) struct Program {
     pub(crate) shared: Vec<u64>,
     /// Sizes in bytes of the buffers of inputs, parameters and outputs.
     pub(crate) own: Vec<(ValueId, u64)>,
+    pub(crate) textures: Textures,
 }
 
 impl Program {
@@ -64,10 +78,13 @@ impl Program {
         let spare = if places.is_empty() { 0 } else { alignment };
         let binding_bytes = profile.max_binding_bytes.min(MOST_BINDING_BYTES).saturating_sub(spare);
         let limits = Limits { binding_bytes, alignment };
-        let schedule = Schedule::new(graph, limits)?;
-        let mut own = own_buffers(graph);
+        let users = places.keys().copied().collect();
+        let texels = texels::assign(&texels::Question { graph, profile, preferred, users });
+        let mut schedule = Schedule::new(graph, limits, &texels)?;
+        schedule.steps.retain(|step| !graph.nodes()[step.node].is_packing());
+        let mut own = own_buffers(graph, &texels);
         own.retain(|(id, _)| !places.contains_key(id));
-        let (homes, shared) = share_buffers(graph, &schedule);
+        let (homes, shared, textures) = share(graph, &schedule, &texels);
         let sizes = own.iter().map(|&(id, bytes)| (Home::Own(id), bytes));
         let sizes = sizes.chain(shared.iter().enumerate().map(|(index, &bytes)| (Home::Shared(index), bytes)));
         let named = sizes.map(|(home, bytes)| (told(graph, home), bytes));
@@ -75,20 +92,25 @@ impl Program {
         for (what, bytes) in named.chain([readback]) {
             check_buffer(what, bytes, profile)?;
         }
-        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, homes, places };
+        let storage = Storage { homes, textures: &textures, texels: &texels, places };
+        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, storage };
         let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect::<Result<_, _>>()?;
-        Ok(Self { dispatches, shared, own })
+        Ok(Self { dispatches, shared, own, textures })
     }
 
-    /// Bytes of all buffers, alive at once: parameters, inputs, outputs and intermediates.
+    /// Bytes of all buffers and textures, alive at once: parameters, inputs, outputs and intermediates.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let own = self.own.iter().map(|(_, bytes)| bytes);
-        own.chain(&self.shared).sum()
+        let textures = self.textures.rows.iter().map(|&rows| u64::from(rows) * ROW_BYTES);
+        own.chain(&self.shared).sum::<u64>() + textures.sum::<u64>()
     }
 }
 
 /// Compilers of some platforms find a word by a 32-bit count of bytes.
 const MOST_BINDING_BYTES: u64 = 1 << 31;
+
+/// Bytes in a row of a texture.
+pub(crate) const ROW_BYTES: u64 = texels::ROW_WORDS as u64 * 4;
 
 /// Where in a user's buffer a value lies: its first byte, and the end of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,51 +130,71 @@ fn buffer_bytes(bytes: u64) -> u64 {
     bytes.next_multiple_of(WINDOW_STEP).max(SMALLEST_BUFFER)
 }
 
-fn own_buffers(graph: &Graph) -> Vec<(ValueId, u64)> {
-    graph
-        .values()
-        .filter(|(id, value)| !matches!(value.source, Source::Node(_)) || graph.outputs().contains(id))
-        .map(|(id, value)| (id, buffer_bytes(value.bytes())))
-        .collect()
+/// Inputs, outputs, and the parameters that a dispatch reads from a buffer.
+fn own_buffers(graph: &Graph, texels: &BTreeSet<ValueId>) -> Vec<(ValueId, u64)> {
+    let read = |id: ValueId| {
+        let mut running = graph.nodes().iter().filter(|node| !node.is_packing());
+        !texels.contains(&id) && running.any(|node| node.op.operands().contains(&Some(id)))
+    };
+    let own = |id: ValueId, source: Source| match source {
+        Source::Input => true,
+        Source::Parameter => read(id),
+        Source::Node(index) => graph.outputs().contains(&id) || (graph.nodes()[index].is_packing() && read(id)),
+    };
+    let values = graph.values().filter(|&(id, value)| own(id, value.source));
+    values.map(|(id, value)| (id, buffer_bytes(value.bytes()))).collect()
 }
 
-/// Gives each intermediate value a shared buffer that nobody else uses during its life.
-fn share_buffers(graph: &Graph, schedule: &Schedule) -> (Vec<Option<Home>>, Vec<u64>) {
-    let lifetimes = schedule.lifetimes(graph);
-    let mut homes: Vec<Option<Home>> = own_buffers_of(graph);
-    let mut shared: Vec<(u64, RangeInclusive<usize>)> = Vec::new();
-    let mut newcomers: Vec<(ValueId, RangeInclusive<usize>)> = graph
-        .values()
-        .filter(|(id, _)| homes[id.0].is_none())
-        .filter_map(|(id, _)| Some((id, lifetimes[id.0].clone()?)))
-        .collect();
-    newcomers.sort_by_key(|(_, life)| *life.start());
-    for (id, life) in newcomers {
-        let bytes = buffer_bytes(stored_bytes(graph, schedule, id));
-        let fits = shared
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, (_, used))| used.end() < life.start())
-            .min_by_key(|(_, (size, _))| size.abs_diff(bytes));
-        let index = if let Some((index, (size, used))) = fits {
-            *size = bytes.max(*size);
-            *used = life;
-            index
-        } else {
-            shared.push((bytes, life));
-            shared.len() - 1
-        };
-        homes[id.0] = Some(Home::Shared(index));
+/// Places that values take in turns: size and the last step of whoever has it now.
+#[derive(Default)]
+struct Shared(Vec<(u64, usize)>);
+
+impl Shared {
+    /// A place that nobody else uses during this life.
+    fn take(&mut self, size: u64, life: &RangeInclusive<usize>) -> usize {
+        let free = self.0.iter_mut().enumerate().filter(|(_, (_, until))| until < life.start());
+        if let Some((index, place)) = free.min_by_key(|(_, (have, _))| have.abs_diff(size)) {
+            *place = (size.max(place.0), *life.end());
+            return index;
+        }
+        self.0.push((size, *life.end()));
+        self.0.len() - 1
     }
-    (homes, shared.into_iter().map(|(bytes, _)| bytes).collect())
 }
 
-fn own_buffers_of(graph: &Graph) -> Vec<Option<Home>> {
-    let mut homes = vec![None; graph.values().count()];
-    for (id, _) in own_buffers(graph) {
+/// Gives each intermediate value a buffer or a texture that nobody else uses during its life; what is given once keeps its own.
+fn share(
+    graph: &Graph,
+    schedule: &Schedule,
+    texels: &BTreeSet<ValueId>,
+) -> (Vec<Option<Home>>, Vec<u64>, Textures) {
+    let lifetimes = schedule.lifetimes(graph);
+    let mut homes: Vec<Option<Home>> = vec![None; graph.values().count()];
+    for (id, _) in own_buffers(graph, texels) {
         homes[id.0] = Some(Home::Own(id));
     }
-    homes
+    let last = schedule.steps.len();
+    let mut newcomers: Vec<(ValueId, RangeInclusive<usize>)> = graph
+        .values()
+        .filter(|(id, _)| homes[id.0].is_none() || texels.contains(id))
+        .filter_map(|(id, value)| {
+            let passing = matches!(value.source, Source::Node(index) if !graph.nodes()[index].is_packing());
+            Some((id, if passing { lifetimes[id.0].clone()? } else { 0..=last }))
+        })
+        .filter(|(id, _)| texels.contains(id) || lifetimes[id.0].is_some())
+        .collect();
+    newcomers.sort_by_key(|(_, life)| *life.start());
+    let (mut buffers, mut textures, mut in_textures) = (Shared::default(), Shared::default(), BTreeMap::new());
+    for (id, life) in newcomers {
+        if texels.contains(&id) {
+            in_textures.insert(id, textures.take(texels::rows(graph, id).into(), &life));
+        } else {
+            let bytes = buffer_bytes(stored_bytes(graph, schedule, id));
+            homes[id.0] = Some(Home::Shared(buffers.take(bytes, &life)));
+        }
+    }
+    let rows = textures.0.into_iter().map(|(rows, _)| u32::try_from(rows).unwrap_or(u32::MAX)).collect();
+    (homes, buffers.0.into_iter().map(|(bytes, _)| bytes).collect(), Textures { rows, homes: in_textures })
 }
 
 /// Bytes that are stored of a value at a time: all, or the largest block.
@@ -197,14 +239,23 @@ fn check_buffer(what: String, bytes: u64, profile: &DeviceProfile) -> Result<(),
     })
 }
 
+/// Where values lie.
+struct Storage<'a> {
+    /// In which buffer.
+    homes: Vec<Option<Home>>,
+    textures: &'a Textures,
+    /// Those in textures.
+    texels: &'a BTreeSet<ValueId>,
+    places: &'a Places,
+}
+
 struct Compiler<'a> {
     graph: &'a Graph,
     profile: &'a DeviceProfile,
     preferred: &'a [&'static str],
     limits: Limits,
     schedule: &'a Schedule,
-    homes: Vec<Option<Home>>,
-    places: &'a Places,
+    storage: Storage<'a>,
 }
 
 impl Compiler<'_> {
@@ -213,7 +264,7 @@ impl Compiler<'_> {
         let operands = (0..node.op.operands().len()).map(Some).chain([None]);
         // A user's shader takes the length of a binding for the length of the tensor.
         let exact = matches!(node.op, Op::Custom(_));
-        let (bindings, bases): (Vec<_>, Vec<_>) =
+        let (buffers, bases): (Vec<_>, Vec<_>) =
             operands.map(|operand| self.binding(self.graph.footprint(node, operand, &step.block), exact)).unzip();
         let launch = kernels::launch(&Request {
             graph: self.graph,
@@ -221,6 +272,7 @@ impl Compiler<'_> {
             block: &step.block,
             profile: self.profile,
             preferred: self.preferred,
+            texels: self.storage.texels,
             bases: &bases,
         });
         let longest = launch.workgroups.into_iter().max().unwrap_or(0);
@@ -234,24 +286,62 @@ impl Compiler<'_> {
                 hint: "give each workgroup more to do, or cut the work into pieces".into(),
             });
         }
+        let most_rounds = kernels::most_rounds(self.profile);
+        if launch.rounds > most_rounds {
+            return Err(Error::LimitExceeded {
+                what: format!("{} on {}", launch.kernel.name(), self.graph.value(node.output).name),
+                need: launch.rounds,
+                have: most_rounds,
+                unit: "rounds of loops in one invocation",
+                limit: "the most before a CPU adapter ends loops by itself".into(),
+                hint: "use another device, or cut the keys into pieces".into(),
+            });
+        }
         if let (Chosen::Users(kernel), true) = (&launch.kernel, bases.iter().any(|&base| base != 0)) {
             return Err(Error::Invalid(format!(
                 "{} reads or writes a tensor whose offset is not a multiple of {} bytes, where no binding can start",
                 kernel.name, self.limits.alignment
             )));
         }
-        Ok(Dispatch { node: step.node, block: step.block.clone(), launch, bindings })
+        let bindings = self.slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
+        Ok(Dispatch { node: step.node, block: step.block.clone(), bindings: bindings.collect(), launch })
+    }
+
+    /// What the kernel of a node binds.
+    fn slots(&self, node: &Node, kernel: &Chosen) -> Vec<Slot> {
+        match kernel {
+            Chosen::Ours(name) => kernels::named(name).slots.to_vec(),
+            Chosen::Users(_) => (0..node.op.operands().len()).map(Slot::Read).chain([Slot::Write]).collect(),
+        }
+    }
+
+    /// `buffers` are those of the operands and then of the output.
+    fn filled(&self, node: &Node, slot: Slot, buffers: &[Binding]) -> Binding {
+        let operand = |index: usize| node.op.operands()[index];
+        let (id, index) = match slot {
+            Slot::Read(index) | Slot::ReadTexels(index) => (operand(index), index),
+            Slot::Write | Slot::WriteTexels => (Some(node.output), buffers.len() - 1),
+        };
+        let texture = id.and_then(|id| self.storage.textures.homes.get(&id));
+        match (slot, texture) {
+            (Slot::ReadTexels(_) | Slot::WriteTexels, Some(&texture)) => Binding::Texels(texture),
+            (Slot::Read(_) | Slot::Write, None) => buffers[index].clone(),
+            _ => Binding::Absent,
+        }
     }
 
     /// The bytes to bind for a footprint, and what brings an element's place into them, modulo 2³².
     fn binding(&self, footprint: Option<(ValueId, Range<usize>)>, exact: bool) -> (Binding, u32) {
         let Some((id, range)) = footprint else {
-            return (Binding { home: None, bytes: 0..SMALLEST_BUFFER }, 0);
+            return (Binding::Absent, 0);
+        };
+        let Some(home) = self.storage.homes[id.0] else {
+            return (Binding::Absent, 0);
         };
         // Of a value that is never stored whole, the buffer holds this block from its first byte on.
         let stored_from = if self.schedule.scratch.contains(&id) { range.start } else { 0 };
         let dtype = self.graph.value(id).dtype;
-        let place = self.places.get(&id);
+        let place = self.storage.places.get(&id);
         let of_bytes = |bytes: u64| match dtype {
             DType::F32 | DType::U32 => bytes / 4,
             DType::Bool => bytes * 8,
@@ -267,7 +357,7 @@ impl Compiler<'_> {
         let base = kernels::wrapped(origin)
             .wrapping_sub(kernels::wrapped(stored_from as u64))
             .wrapping_sub(kernels::wrapped(of_bytes(start)));
-        (Binding { home: self.homes[id.0], bytes: start..end }, base)
+        (Binding::Buffer(home, start..end), base)
     }
 }
 
@@ -290,11 +380,12 @@ mod tests {
             let profile = DeviceProfile { max_binding_bytes, offset_alignment: 32, ..DeviceProfile::portable() };
             let program = Program::new(&graph, &profile, &["matmul_register_vec4"], &Places::new()).unwrap();
             num_blocks += program.dispatches.len();
-            for binding in program.dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
-                let bytes = binding.bytes.end - binding.bytes.start;
+            for (_, binding) in program.dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
+                let Binding::Buffer(home, range) = binding else { continue };
+                let bytes = range.end - range.start;
                 assert!(bytes % 16 == 0 && bytes <= max_binding_bytes, "{binding:?}");
-                let buffer = program.own.iter().find(|(id, _)| binding.home == Some(Home::Own(*id)));
-                assert!(buffer.is_none_or(|&(_, size)| binding.bytes.end <= size), "{binding:?}");
+                let buffer = program.own.iter().find(|(id, _)| *home == Home::Own(*id));
+                assert!(buffer.is_none_or(|&(_, size)| range.end <= size), "{binding:?}");
             }
         }
         assert!(num_blocks > 8, "{num_blocks} blocks are no test of splitting");

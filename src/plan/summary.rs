@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::PlanOptions;
 use super::program::{Dispatch, Places, Program};
+use super::rewriting::rewritten;
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::Graph;
@@ -58,6 +59,7 @@ impl PlanSummary {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
+        let graph = &rewritten(graph, profile, options)?;
         let program = Program::new(graph, profile, &options.preferred_kernels, &Places::new())?;
         Ok(Self {
             profile: profile.clone(),

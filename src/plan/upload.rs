@@ -1,6 +1,10 @@
 //! Host tensors as a device stores them.
 
-use crate::graph::HostValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::graph::{Graph, HostValue, Op, Value, ValueId};
+use crate::reference::{Part, pack};
 
 /// Words to a piece, where a buffer is filled piece by piece.
 const PIECE: usize = 1 << 16;
@@ -12,6 +16,29 @@ pub(super) fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, value: HostValue
         HostValue::U32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
         HostValue::Bool(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(&packed(tensor.data()))),
     }
+}
+
+/// What is known when a graph is compiled: its parameters, and what is packed of them.
+pub(super) fn constants<'a>(
+    graph: &Graph,
+    parameters: &[(ValueId, &Value, HostValue<'a>)],
+) -> Vec<(ValueId, Cow<'a, [f32]>)> {
+    let given: BTreeMap<ValueId, &'a [f32]> = parameters
+        .iter()
+        .filter_map(|&(id, _, value)| match value {
+            HostValue::F32(tensor) => Some((id, tensor.data())),
+            HostValue::U32(_) | HostValue::Bool(_) => None,
+        })
+        .collect();
+    let packed = graph.nodes().iter().filter_map(|node| {
+        let Op::Pack(op) = &node.op else { return None };
+        let part = |id: Option<ValueId>| id.and_then(|id| given.get(&id).copied());
+        let parts: Vec<_> = op.parts.iter().map(|of| Part { data: part(of.value), count: of.count }).collect();
+        let axes = graph.value(node.output).shape.axes();
+        let inner = if axes.len() == 2 { axes[0] } else { 1 };
+        Some((node.output, Cow::Owned(pack(&parts, inner))))
+    });
+    packed.chain(given.iter().map(|(&id, &data)| (id, Cow::Borrowed(data)))).collect()
 }
 
 /// Fills a buffer with one word.

@@ -3,14 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::append_key::append_key;
+use super::attention::{self, Scores, attention, attention_weights};
 use super::copy::copy;
 use super::matmul::{self, matmul};
-use super::softmax::{self, softmax};
+use super::pack::{Part, pack};
+use super::softmax::{Masks, softmax};
 use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
 use crate::error::Error;
 use crate::graph::schedule::{Limits, Schedule, Step};
-use crate::graph::{Custom, Graph, HostValue, Inputs, Op, Source, TransposeHeads, ValueId};
+use crate::graph::{
+    self, Columns, Custom, Graph, HostValue, Inputs, KeyBand, Op, PackPart, ScoreSizes, Source, TransposeHeads, ValueId,
+};
 use crate::shape::HostTensor;
 
 /// Computes a graph's outputs, by name, in the arithmetic of `T`.
@@ -56,7 +60,7 @@ fn interpret_within<T: Real>(
             HostValue::Bool(tensor) => Stored::Bools(tensor.data()),
         };
     }
-    let schedule = Schedule::new(graph, limits)?;
+    let schedule = Schedule::new(graph, limits, &BTreeSet::new())?;
     let lifetimes = schedule.lifetimes(graph);
     for (index, step) in schedule.steps.iter().enumerate() {
         memory.run(step, schedule.scratch.contains(&graph.nodes()[step.node].output))?;
@@ -104,15 +108,20 @@ impl<T: Real> Memory<'_, T> {
                 matmul(op, &operands, block, write);
             }
             Op::Softmax(op) => {
-                let operands = softmax::Operands {
-                    scores: self.real(op.scores),
-                    valid_lens: op.valid_lens.map(|id| (self.integers(id), self.graph.value(id).shape.rank() == 2)),
-                    attend_mask: op.attend_mask.map(|id| (self.bools(id), self.graph.mask_strides(op, id))),
-                    bias: op.bias.map(|id| (self.real(id), self.graph.mask_strides(op, id))),
-                    num_queries: rows,
-                    columns: cols,
-                };
-                softmax(op, &operands, block, write);
+                let ids = [op.valid_lens, op.attend_mask, op.bias];
+                let masks = self.masks(ids, self.graph.softmax_sizes(op), op.scale, op.band);
+                softmax(&masks, self.real(op.scores), cols, block, write);
+            }
+            Op::Attention(op) => {
+                let value = self.heads(op.value, op.scores.num_kv_heads);
+                attention(&self.scores(&op.scores), value, [cols, usize::from(op.statistics)], block, write);
+            }
+            Op::AttentionWeights(op) => attention_weights(&self.scores(&op.scores), block, write),
+            Op::Pack(op) => {
+                let part = |part: &PackPart| Part { data: part.value.map(|id| self.real(id).data), count: part.count };
+                let axes = self.graph.value(node.output).shape.axes();
+                let inner = if axes.len() == 2 { axes[0] } else { 1 };
+                data = pack(&op.parts.iter().map(part).collect::<Vec<_>>(), inner);
             }
             Op::TransposeQkv(op) => transpose_qkv(heads(op, rows, cols), self.real(op.input), block, write),
             Op::TransposeOutput(op) => transpose_output(heads(op, rows, cols), self.real(op.input), block, write),
@@ -122,6 +131,34 @@ impl<T: Real> Memory<'_, T> {
         }
         self.stored[node.output.0] = Stored::Real { data, base };
         Ok(())
+    }
+
+    /// What hides keys, and what is added to scores: `valid_lens`, `attend_mask`, `bias`.
+    fn masks(&self, ids: [Option<ValueId>; 3], sizes: ScoreSizes, scale: f64, band: KeyBand) -> Masks<'_, T> {
+        let [lens, mask, bias] = ids;
+        Masks {
+            valid_lens: lens.map(|id| (self.integers(id), self.graph.value(id).shape.rank() == 2)),
+            attend_mask: mask.map(|id| (self.bools(id), self.graph.mask_strides(sizes, id))),
+            bias: bias.map(|id| (self.real(id), self.graph.mask_strides(sizes, id))),
+            sizes,
+            scale: T::of_f64(scale),
+            band,
+        }
+    }
+
+    fn scores(&self, op: &graph::Scores) -> Scores<'_, T> {
+        let sizes = self.graph.score_sizes(op);
+        Scores {
+            query: self.heads(op.query, op.num_heads),
+            key: self.heads(op.key, op.num_kv_heads),
+            masks: self.masks([op.valid_lens, op.attend_mask, op.bias], sizes, op.scale, op.band),
+            num_columns: sizes.num_keys + op.extra_keys,
+        }
+    }
+
+    fn heads(&self, columns: Columns, num_heads: usize) -> attention::Heads<'_, T> {
+        let stride = self.graph.value(columns.tensor).shape.axes()[2];
+        attention::Heads { data: self.real(columns.tensor), columns, stride, num_heads }
     }
 
     /// Runs a user's twin, which computes in 64 bits.
@@ -252,7 +289,7 @@ mod tests {
         let inputs = inputs.with("valid_lens", &lens).with("attend_mask", &mask).with("bias", &bias);
         let run = |binding_bytes| {
             let limits = Limits { binding_bytes, alignment: 4 };
-            let steps = Schedule::new(&graph, limits).unwrap();
+            let steps = Schedule::new(&graph, limits, &BTreeSet::new()).unwrap();
             (interpret_within::<f32>(&graph, &Inputs::new(), &inputs, limits).unwrap(), steps)
         };
         let (whole, one_each) = run(1 << 20);
@@ -266,7 +303,7 @@ mod tests {
             assert_eq!(schedule.scratch.len(), if binding_bytes < 1680 { 2 } else { 0 }, "{binding_bytes} bytes");
         }
         assert!(most_steps > 100, "{most_steps} steps are no test of splitting");
-        let too_small = Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4 });
+        let too_small = Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4 }, &BTreeSet::new());
         insta::assert_snapshot!(too_small.unwrap_err(), @"one row of query (3, 5, 8) needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; use --device cpu, or a narrower layer");
     }
 }

@@ -4,45 +4,42 @@
 
 use super::view::{Real, View, hidden};
 use crate::graph::footprint::Block;
-use crate::graph::{MaskStrides, Softmax};
+use crate::graph::{KeyBand, MaskStrides, ScoreSizes};
 
-/// Sizes and operands of the softmax.
-pub(super) struct Operands<'a, T> {
-    /// (B·H, Lq, columns).
-    pub(super) scores: View<'a, T>,
+/// What decides which key gets which score.
+pub(super) struct Masks<'a, T> {
     /// (B,) or (B, Lq).
     pub(super) valid_lens: Option<(&'a [u32], bool)>,
     /// Shapes of [`MaskStrides`].
     pub(super) attend_mask: Option<(&'a [bool], MaskStrides)>,
     /// Shapes of [`MaskStrides`].
     pub(super) bias: Option<(View<'a, T>, MaskStrides)>,
-    /// Lq.
-    pub(super) num_queries: usize,
-    /// Lk + extra keys.
-    pub(super) columns: usize,
+    pub(super) sizes: ScoreSizes,
+    pub(super) scale: T,
+    pub(super) band: KeyBand,
 }
 
 /// One query of one head.
 #[derive(Clone, Copy)]
-struct Row {
-    entry: usize,
-    head: usize,
-    query: usize,
+pub(super) struct Row {
+    pub(super) entry: usize,
+    pub(super) head: usize,
+    pub(super) query: usize,
 }
 
-impl<T: Real> Operands<'_, T> {
-    /// The scaled and biased score of a key, or `None` when it is hidden.
-    fn visible_score(&self, op: &Softmax, row: Row, key: usize, score: T) -> Option<T> {
-        let scaled = T::of_f64(op.scale) * score;
-        let num_keys = self.columns - op.extra_keys;
+impl<T: Real> Masks<'_, T> {
+    /// The scaled and biased score of a key from the product of query and key, or `None` when it is hidden.
+    pub(super) fn visible_score(&self, row: Row, key: usize, product: T) -> Option<T> {
+        let scaled = self.scale * product;
+        let ScoreSizes { num_keys, num_queries, .. } = self.sizes;
         if key >= num_keys {
             return Some(scaled);
         }
         let place =
             |strides: MaskStrides| row.entry * strides.batch + row.head * strides.head + row.query * num_keys + key;
-        let seen = op.band.contains(row.query, key)
+        let seen = self.band.contains(row.query, key)
             && self.valid_lens.is_none_or(|(lens, per_query)| {
-                let index = if per_query { row.entry * self.num_queries + row.query } else { row.entry };
+                let index = if per_query { row.entry * num_queries + row.query } else { row.entry };
                 key < lens[index] as usize
             })
             && self.attend_mask.is_none_or(|(mask, strides)| mask[place(strides)]);
@@ -57,23 +54,24 @@ impl<T: Real> Operands<'_, T> {
     }
 }
 
-/// `out[bh][i] = softmax over the visible keys of scale · scores[bh][i] + bias`; `write(index, row)` takes each row.
+/// `out[bh][i] = softmax over the visible keys of scale · scores[bh][i] + bias`, `scores` (B·H, Lq, columns);
+/// `write(index, row)` takes each row.
 pub(super) fn softmax<T: Real>(
-    op: &Softmax,
-    operands: &Operands<'_, T>,
+    masks: &Masks<'_, T>,
+    scores: View<'_, T>,
+    columns: usize,
     block: &Block,
     mut write: impl FnMut(usize, &[T]),
 ) {
-    let columns = operands.columns;
+    let ScoreSizes { num_heads, num_queries, .. } = masks.sizes;
     let mut weights = vec![T::zero(); columns];
     let mut visible = vec![None; columns];
     for batch in block.batches.clone() {
         for query in block.rows.clone() {
-            let row = Row { entry: batch / op.num_heads, head: batch % op.num_heads, query };
-            let first = (batch * operands.num_queries + query) * columns;
-            let scores = operands.scores.slice(first..first + columns);
-            for (key, (seen, &score)) in visible.iter_mut().zip(scores).enumerate() {
-                *seen = operands.visible_score(op, row, key, score);
+            let row = Row { entry: batch / num_heads, head: batch % num_heads, query };
+            let first = (batch * num_queries + query) * columns;
+            for (key, (seen, &score)) in visible.iter_mut().zip(scores.slice(first..first + columns)).enumerate() {
+                *seen = masks.visible_score(row, key, score);
             }
             normalise(&visible, &mut weights);
             write(first, &weights);
@@ -82,7 +80,9 @@ pub(super) fn softmax<T: Real>(
 }
 
 /// `exp(s − max) / Σ exp(s − max)` of the visible scores; hidden ones get the hidden mark.
-fn normalise<T: Real>(visible: &[Option<T>], weights: &mut [T]) {
+///
+/// Gives back the largest score and the sum: 0 and 0 where no key is visible.
+pub(super) fn normalise<T: Real>(visible: &[Option<T>], weights: &mut [T]) -> [T; 2] {
     let max = visible.iter().flatten().copied().fold(T::neg_infinity(), T::max);
     let mut sum = T::zero();
     for (weight, &score) in weights.iter_mut().zip(visible) {
@@ -96,4 +96,5 @@ fn normalise<T: Real>(visible: &[Option<T>], weights: &mut [T]) {
             *weight = *weight / sum;
         }
     }
+    if visible.iter().any(Option::is_some) { [max, sum] } else { [T::zero(); 2] }
 }

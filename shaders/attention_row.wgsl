@@ -1,0 +1,190 @@
+// attention, streaming, a row to an invocation:
+//
+//   joined[b][i][h] = softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias) · v[b][·][g], g = h / (H / G)
+//
+//   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
+//
+// The scores are never stored: a key is met, weighed by the largest score so far, and forgotten (the online softmax:
+// Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
+// One invocation = one query of one head. One workgroup = 32 of the heads that share a key/value head.
+// Chosen on CPU adapters where there is little to do: no barrier, and little text to compile. Assumes nothing of the device.
+// Arithmetic intensity: two operations for every loaded word.
+
+// Constants
+override HAS_MASK: bool = true;
+override HAS_BIAS: bool = true;
+const ROWS: u32 = 32u;
+// Sums of one invocation: dv.
+const SUMS: u32 = 512u;
+// −∞ in a bias hides the key. No finite bias does, however low.
+const MINUS_INFINITY: u32 = 0xff800000u;
+const LOWEST: f32 = -0x1.fffffep+127f;
+const LOG2_E: f32 = 1.44269504088896;
+
+// Places in a tensor are computed modulo 2³²: `…_base` brings them into the bound window, which is smaller than that.
+struct Params {
+    entry_start: u32,
+    row_start: u32,
+    entries: u32,
+    rows: u32,
+    all_rows: u32,
+    columns: u32,
+    num_keys: u32,
+    num_heads: u32,
+    group: u32,
+    head_dim: u32,
+    value_dim: u32,
+    scale: f32,
+    band_start: i32,
+    band_end: i32,
+    has_valid_lens: u32,
+    has_attend_mask: u32,
+    has_bias: u32,
+    valid_lens_entry_stride: u32,
+    valid_lens_row_stride: u32,
+    mask_entry_stride: u32,
+    mask_head_stride: u32,
+    bias_entry_stride: u32,
+    bias_head_stride: u32,
+    query_first: u32,
+    query_stride: u32,
+    key_first: u32,
+    key_stride: u32,
+    value_first: u32,
+    value_stride: u32,
+    out_stride: u32,
+    statistics: u32,
+    query_base: u32,
+    key_base: u32,
+    value_base: u32,
+    valid_lens_base: u32,
+    mask_base: u32,
+    bias_base: u32,
+    out_base: u32,
+    grid_width: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> query: array<f32>;
+@group(0) @binding(2) var<storage, read> key: array<f32>;
+@group(0) @binding(3) var<storage, read> value: array<f32>;
+@group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
+@group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+
+// One query of one head: which keys it sees by position and length, where its mask and bias start.
+struct Row {
+    query: u32,
+    head: u32,
+    first_key: i32,
+    end_key: i32,
+    mask: u32,
+    bias: u32,
+}
+
+// Row `index` of a group: the query heads that share a key/value head stand side by side.
+fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
+    let query_row = params.row_start + index / params.group;
+    let head = kv_head * params.group + index % params.group;
+    var end = min(i32(query_row) + params.band_end, i32(params.num_keys));
+    if params.has_valid_lens != 0u {
+        let place = entry * params.valid_lens_entry_stride + query_row * params.valid_lens_row_stride;
+        // A length past all keys hides none; compared unsigned, it cannot turn negative.
+        end = min(end, i32(min(valid_lens[params.valid_lens_base + place], params.num_keys)));
+    }
+    let mask_row = entry * params.mask_entry_stride + head * params.mask_head_stride + query_row * params.num_keys;
+    let bias_row = entry * params.bias_entry_stride + head * params.bias_head_stride + query_row * params.num_keys;
+    let first = max(i32(query_row) + params.band_start, 0);
+    return Row(query_row, head, first, end, params.mask_base + mask_row, params.bias_base + bias_row);
+}
+
+// A key's scaled and biased score, and whether the query sees it: two facts, no magic number for the second.
+struct Score {
+    value: f32,
+    visible: bool,
+}
+
+fn score_of(row: Row, key_row: u32, product: f32) -> Score {
+    var score = Score(params.scale * product, key_row < params.columns);
+    // Learned keys after the real ones are beyond masks and lengths.
+    if key_row >= params.num_keys {
+        return score;
+    }
+    score.visible = i32(key_row) >= row.first_key && i32(key_row) < row.end_key;
+    if HAS_MASK {
+        let place = row.mask + key_row;
+        score.visible = score.visible && ((attend_mask[place >> 5u] >> (place & 31u)) & 1u) != 0u;
+    }
+    if HAS_BIAS {
+        let added = bias[row.bias + key_row];
+        score.visible = score.visible && bitcast<u32>(added) != MINUS_INFINITY;
+        score.value += added;
+    }
+    return score;
+}
+
+fn power(score: f32, largest: f32) -> f32 {
+    return exp2((score - largest) * LOG2_E);
+}
+
+@compute @workgroup_size(32)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let group_rows = params.rows * params.group;
+    let blocks = (group_rows + ROWS - 1u) / ROWS;
+    let block = workgroup.y * params.grid_width + workgroup.x;
+    let kv_heads = params.num_heads / params.group;
+    let index = block % blocks * ROWS + lane;
+    // The grid is folded into two dimensions and may have workgroups to spare. No barrier follows.
+    if block / blocks >= params.entries * kv_heads || index >= group_rows {
+        return;
+    }
+    let entry = params.entry_start + block / blocks / kv_heads;
+    let kv_head = block / blocks % kv_heads;
+    let row = row_of(entry, kv_head, index);
+    let query_line = params.query_base + params.query_first + (entry * params.all_rows + row.query) * params.query_stride
+        + row.head * params.head_dim;
+    let key_line = params.key_base + params.key_first + entry * params.columns * params.key_stride
+        + kv_head * params.head_dim;
+    let value_line = params.value_base + params.value_first + entry * params.columns * params.value_stride
+        + kv_head * params.value_dim;
+    var largest = LOWEST;
+    var sum = 0.0;
+    var seen = false;
+    var sums: array<f32, SUMS>;
+    // Keys before the first and after the last that the query sees are never met, but for the learned one.
+    var key_row = u32(min(row.first_key, i32(params.num_keys)));
+    while key_row < params.columns {
+        if i32(key_row) >= row.end_key && key_row < params.num_keys {
+            key_row = params.num_keys;
+            continue;
+        }
+        var product = 0.0;
+        for (var d = 0u; d < params.head_dim; d++) {
+            product += query[query_line + d] * key[key_line + key_row * params.key_stride + d];
+        }
+        let score = score_of(row, key_row, product);
+        if score.visible {
+            let before = largest;
+            largest = max(largest, score.value);
+            let factor = power(before, largest);
+            let weight = power(score.value, largest);
+            sum = sum * factor + weight;
+            for (var e = 0u; e < params.value_dim; e++) {
+                let word = value[value_line + key_row * params.value_stride + e];
+                sums[e] = sums[e] * factor + weight * word;
+            }
+            seen = true;
+        }
+        key_row++;
+    }
+    let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
+    for (var e = 0u; e < params.value_dim; e++) {
+        out[start + row.head * params.value_dim + e] = select(0.0, sums[e] / sum, seen);
+    }
+    if params.statistics != 0u {
+        let place = start + params.num_heads * params.value_dim + row.head * 2u;
+        out[place] = select(0.0, largest, seen);
+        out[place + 1u] = select(0.0, sum, seen);
+    }
+}

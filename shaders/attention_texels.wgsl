@@ -1,0 +1,335 @@
+// attention, streaming, from texels, a lane to a few queries:
+//
+//   joined[b][i][h] = softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias) · v[b][·][g], g = h / (H / G)
+//
+//   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
+//
+// The scores are never stored: a tile of LANES keys is met, weighed by the largest score so far, and forgotten (the
+// online softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022). One workgroup = one subgroup = ROWS · LANES
+// queries of the heads that share a key/value head. A lane loads the key and the value of its own number in the tile and hands them round; scores,
+// running maxima and sums are the lane's own.
+// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes that widths and
+// starts are multiples of four, and a subgroup of exactly LANES lanes. Whole tiles outside the band and the lengths are never met.
+// Arithmetic intensity: 4·ROWS·LANES operations per loaded word in every lane.
+
+// Constants
+override HAS_MASK: bool = true;
+override HAS_BIAS: bool = true;
+// Whether any key may be hidden from any query.
+override HIDES: bool = true;
+override OUT_TEXELS: bool = true;
+const LANES: u32 = 8u;
+const ROWS: u32 = 2u;
+// Groups of four in one head: of queries and keys, of values.
+const HEAD: u32 = 16u;
+const VALUE: u32 = 16u;
+const QUERIES: u32 = ROWS * HEAD;
+const SUMS: u32 = ROWS * VALUE;
+const SCORES: u32 = ROWS * LANES;
+// −∞ in a bias hides the key. No finite bias does, however low.
+const MINUS_INFINITY: u32 = 0xff800000u;
+const LOWEST: f32 = -0x1.fffffep+127f;
+// All ones here: infinity or NaN.
+const EXPONENT: u32 = 0x7f800000u;
+const LOG2_E: f32 = 1.44269504088896;
+// Texels in a row of a texture that holds a tensor, four words each, in the tensor's order: 2¹⁰.
+const TEXEL_ROW_LOG2: u32 = 10u;
+const TEXEL_ROW_MASK: u32 = 1023u;
+
+// Places in a tensor are computed modulo 2³²: `…_base` brings them into the bound window, which is smaller than that.
+struct Params {
+    entry_start: u32,
+    row_start: u32,
+    entries: u32,
+    rows: u32,
+    all_rows: u32,
+    columns: u32,
+    num_keys: u32,
+    num_heads: u32,
+    group: u32,
+    head_dim: u32,
+    value_dim: u32,
+    scale: f32,
+    band_start: i32,
+    band_end: i32,
+    has_valid_lens: u32,
+    has_attend_mask: u32,
+    has_bias: u32,
+    valid_lens_entry_stride: u32,
+    valid_lens_row_stride: u32,
+    mask_entry_stride: u32,
+    mask_head_stride: u32,
+    bias_entry_stride: u32,
+    bias_head_stride: u32,
+    query_first: u32,
+    query_stride: u32,
+    key_first: u32,
+    key_stride: u32,
+    value_first: u32,
+    value_stride: u32,
+    out_stride: u32,
+    statistics: u32,
+    query_base: u32,
+    key_base: u32,
+    value_base: u32,
+    valid_lens_base: u32,
+    mask_base: u32,
+    bias_base: u32,
+    out_base: u32,
+    grid_width: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var query_texels: texture_2d<f32>;
+@group(0) @binding(2) var key_texels: texture_2d<f32>;
+@group(0) @binding(3) var value_texels: texture_2d<f32>;
+@group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
+@group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(8) var out_texels: texture_storage_2d<rgba32float, write>;
+
+// One query of one head: which keys it sees by position and length, where its mask and bias start.
+struct Row {
+    query: u32,
+    head: u32,
+    first_key: i32,
+    end_key: i32,
+    mask: u32,
+    bias: u32,
+}
+
+fn texel(word: u32) -> vec2<u32> {
+    return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
+}
+
+// Four words of a query's, a key's, a value's part of a head, from group `four` on.
+fn load_query(entry: u32, row: Row, four: u32) -> vec4<f32> {
+    let line = (entry * params.all_rows + row.query) * params.query_stride + params.query_first;
+    return textureLoad(query_texels, texel(line + row.head * params.head_dim + four * 4u), 0);
+}
+
+fn load_key(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
+    let line = (entry * params.columns + min(key, params.columns - 1u)) * params.key_stride + params.key_first;
+    return textureLoad(key_texels, texel(line + kv_head * params.head_dim + four * 4u), 0);
+}
+
+fn load_value(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
+    let line = (entry * params.columns + min(key, params.columns - 1u)) * params.value_stride + params.value_first;
+    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + four * 4u), 0);
+}
+
+// Row `index` of a group: the query heads that share a key/value head stand side by side.
+fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
+    let query = params.row_start + index / params.group;
+    let head = kv_head * params.group + index % params.group;
+    var end = min(i32(query) + params.band_end, i32(params.num_keys));
+    if params.has_valid_lens != 0u {
+        let place = entry * params.valid_lens_entry_stride + query * params.valid_lens_row_stride;
+        // A length past all keys hides none; compared unsigned, it cannot turn negative.
+        end = min(end, i32(min(valid_lens[params.valid_lens_base + place], params.num_keys)));
+    }
+    return Row(
+        query,
+        head,
+        max(i32(query) + params.band_start, 0),
+        end,
+        params.mask_base + entry * params.mask_entry_stride + head * params.mask_head_stride + query * params.num_keys,
+        params.bias_base + entry * params.bias_entry_stride + head * params.bias_head_stride + query * params.num_keys,
+    );
+}
+
+// Truth values of 32 keys from `key` on, lowest bit first.
+fn mask_bits(row: Row, key: u32) -> u32 {
+    let bit = row.mask + min(key, params.num_keys);
+    let last = arrayLength(&attend_mask) - 1u;
+    let low = attend_mask[min(bit >> 5u, last)] >> (bit & 31u);
+    let high = attend_mask[min((bit >> 5u) + 1u, last)] << ((32u - (bit & 31u)) & 31u);
+    return select(low | high, low, (bit & 31u) == 0u);
+}
+
+fn power(score: f32, largest: f32) -> f32 {
+    return exp2((score - largest) * LOG2_E);
+}
+
+fn is_special(words: vec4<f32>) -> vec4<bool> {
+    return (bitcast<vec4<u32>>(words) & vec4<u32>(EXPONENT)) == vec4<u32>(EXPONENT);
+}
+
+// A key's scaled and biased score, and whether the query sees it.
+struct Score {
+    value: f32,
+    visible: bool,
+}
+
+fn score_of(row: Row, key: u32, product: f32, bits: u32) -> Score {
+    var score = Score(params.scale * product, key < params.columns);
+    if HIDES {
+        // Learned keys after the real ones are beyond masks and lengths.
+        let real = key < params.num_keys;
+        score.visible = score.visible && (!real || (i32(key) >= row.first_key && i32(key) < row.end_key));
+        if HAS_MASK {
+            score.visible = score.visible && (!real || (bits & 1u) != 0u);
+        }
+        if HAS_BIAS {
+            let value = bias[row.bias + min(key, params.num_keys - 1u)];
+            score.visible = score.visible && (!real || bitcast<u32>(value) != MINUS_INFINITY);
+            score.value += select(0.0, value, real);
+        }
+    }
+    return score;
+}
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocation_id) lane: u32) {
+    let group_rows = params.rows * params.group;
+    let blocks = (group_rows + ROWS * LANES - 1u) / (ROWS * LANES);
+    let index = workgroup.y * params.grid_width + workgroup.x;
+    let kv_heads = params.num_heads / params.group;
+    // The grid is folded into two dimensions and may have workgroups to spare.
+    if index / blocks >= params.entries * kv_heads {
+        return;
+    }
+    let entry = params.entry_start + index / blocks / kv_heads;
+    let kv_head = index / blocks % kv_heads;
+    let first_row = index % blocks * ROWS * LANES + lane;
+    // Rows of this lane, LANES apart; those past the end repeat the last one and are not stored.
+    var rows: array<Row, ROWS>;
+    var lowest_first = i32(params.columns);
+    var highest_end = 0;
+    for (var r = 0u; r < ROWS; r++) { // unroll
+        rows[r] = row_of(entry, kv_head, min(first_row + r * LANES, group_rows - 1u));
+        lowest_first = min(lowest_first, rows[r].first_key);
+        highest_end = max(highest_end, rows[r].end_key);
+    }
+    var first_tile = u32(subgroupMin(lowest_first));
+    var end_tile = u32(subgroupMax(highest_end));
+    if params.columns > params.num_keys {
+        // The learned key stands behind all others.
+        first_tile = min(first_tile, params.num_keys);
+        end_tile = params.columns;
+    }
+    // queries[d · ROWS + r] = query r[4d .. 4d + 4]
+    var queries: array<vec4<f32>, QUERIES>;
+    for (var d = 0u; d < HEAD; d++) { // unroll
+        for (var r = 0u; r < ROWS; r++) { // unroll
+            queries[d * ROWS + r] = load_query(entry, rows[r], d);
+        }
+    }
+    var largest: array<f32, ROWS>;
+    var sum: array<f32, ROWS>;
+    var seen: array<bool, ROWS>;
+    for (var r = 0u; r < ROWS; r++) { // unroll
+        largest[r] = LOWEST;
+        sum[r] = 0.0;
+        seen[r] = false;
+    }
+    // sums[e · ROWS + r] = Σ weight · value[·][4e .. 4e + 4] of query r
+    var sums: array<vec4<f32>, SUMS>;
+    var found_special = false;
+    for (var key = first_tile; key < end_tile; key += LANES) {
+        // products[j · ROWS + r]: of query r with key j of the tile; then its score; then its weight
+        var products: array<f32, SCORES>;
+        for (var d = 0u; d < HEAD; d++) { // unroll
+            let own = load_key(entry, kv_head, key + lane, d);
+            for (var j = 0u; j < LANES; j++) { // unroll
+                let other = subgroupShuffle(own, j);
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    products[j * ROWS + r] += dot(queries[d * ROWS + r], other);
+                }
+            }
+        }
+        var factors: array<f32, ROWS>;
+        for (var r = 0u; r < ROWS; r++) { // unroll
+            var bits = 0u;
+            if HAS_MASK {
+                bits = mask_bits(rows[r], key);
+            }
+            var visible: array<bool, LANES>;
+            let before = largest[r];
+            for (var j = 0u; j < LANES; j++) { // unroll
+                let score = score_of(rows[r], key + j, products[j * ROWS + r], bits >> j);
+                visible[j] = score.visible;
+                products[j * ROWS + r] = score.value;
+                largest[r] = select(largest[r], max(largest[r], score.value), score.visible);
+                seen[r] = seen[r] || score.visible;
+            }
+            factors[r] = power(before, largest[r]);
+            sum[r] *= factors[r];
+            for (var j = 0u; j < LANES; j++) { // unroll
+                let weight = select(0.0, power(products[j * ROWS + r], largest[r]), visible[j]);
+                products[j * ROWS + r] = weight;
+                sum[r] += weight;
+            }
+        }
+        for (var e = 0u; e < VALUE; e++) { // unroll
+            var own = load_value(entry, kv_head, key + lane, e);
+            if HIDES {
+                // 0 · ∞ would be NaN: what a hidden key's value holds must not count. These come in a pass of their own.
+                let special = is_special(own);
+                found_special = found_special || any(special);
+                own = select(own, vec4<f32>(), special);
+            }
+            for (var r = 0u; r < ROWS; r++) { // unroll
+                sums[e * ROWS + r] *= factors[r];
+            }
+            for (var j = 0u; j < LANES; j++) { // unroll
+                let other = subgroupShuffle(own, j);
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    sums[e * ROWS + r] += products[j * ROWS + r] * other;
+                }
+            }
+        }
+    }
+    if HIDES {
+        // Infinities and NaNs among the values, for the queries that see them. Hardly ever is there one.
+        let end = select(first_tile, end_tile, subgroupMax(u32(found_special)) != 0u);
+        for (var key = first_tile; key < end; key++) {
+            var weights: array<f32, ROWS>;
+            var counts: array<bool, ROWS>;
+            for (var r = 0u; r < ROWS; r++) { // unroll
+                var product = 0.0;
+                for (var d = 0u; d < HEAD; d++) { // unroll
+                    product += dot(load_query(entry, rows[r], d), load_key(entry, kv_head, key, d));
+                }
+                var bits = 0u;
+                if HAS_MASK {
+                    bits = mask_bits(rows[r], key);
+                }
+                let score = score_of(rows[r], key, product, bits);
+                counts[r] = score.visible;
+                weights[r] = power(score.value, largest[r]);
+            }
+            for (var e = 0u; e < VALUE; e++) { // unroll
+                let value = load_value(entry, kv_head, key, e);
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    let special = is_special(value) & vec4<bool>(counts[r]);
+                    sums[e * ROWS + r] += select(vec4<f32>(), weights[r] * value, special);
+                }
+            }
+        }
+    }
+    for (var r = 0u; r < ROWS; r++) { // unroll
+        if first_row + r * LANES < group_rows {
+            let line = (entry * params.all_rows + rows[r].query) * params.out_stride;
+            for (var e = 0u; e < VALUE; e++) { // unroll
+                let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r], seen[r]);
+                let word = line + rows[r].head * params.value_dim + e * 4u;
+                if OUT_TEXELS {
+                    textureStore(out_texels, texel(word), value);
+                } else {
+                    let place = params.out_base + word;
+                    out[place] = value.x;
+                    out[place + 1u] = value.y;
+                    out[place + 2u] = value.z;
+                    out[place + 3u] = value.w;
+                }
+            }
+            if params.statistics != 0u {
+                let place = params.out_base + line + params.num_heads * params.value_dim + rows[r].head * 2u;
+                out[place] = largest[r];
+                out[place + 1u] = select(0.0, sum[r], seen[r]);
+            }
+        }
+    }
+}

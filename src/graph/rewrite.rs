@@ -1,0 +1,326 @@
+//! Rewriting: the same answer from fewer nodes.
+//!
+//! Each rewriting finds a pattern and builds the graph anew without it. What it cannot prove to be the pattern stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Attention, AttentionWeights, Columns, CopyStrided, Graph, GraphBuilder, Matmul, Op, Pack, PackPart, Scores, Softmax,
+    Source, ValueId,
+};
+use crate::error::Error;
+
+/// The widest head of a streaming attention: its sums stay in registers.
+const WIDEST_HEAD: usize = 512;
+
+/// What may be rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewriting {
+    /// Projections of one input as one product of packed weights, and weights transposed once, when the graph is compiled.
+    pub pack: bool,
+    /// Scores, softmax, product with the values, and the splitting and joining of heads as one streaming op.
+    pub fuse: Fuse,
+}
+
+impl Rewriting {
+    /// None: the graph as it was built.
+    pub const OFF: Self = Self { pack: false, fuse: Fuse::Off };
+}
+
+impl Default for Rewriting {
+    fn default() -> Self {
+        Self { pack: true, fuse: Fuse::Auto }
+    }
+}
+
+/// Whether attention streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fuse {
+    /// Where the weights are not asked for, and the device has a kernel that gains by it.
+    #[default]
+    Auto,
+    /// Wherever it can be. Weights that are asked for are recovered from the statistics of the rows.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Graph {
+    /// The graph with every attention that is built of single ops as one streaming op, where `applies` to it.
+    ///
+    /// # Errors
+    /// None that a checked graph could cause.
+    pub(crate) fn fused(&self, applies: &dyn Fn(&Graph, &Attention) -> bool) -> Result<Self, Error> {
+        let patterns: Vec<_> = (0..self.nodes().len()).filter_map(|node| self.unfused(node)).collect();
+        let patterns: Vec<_> = patterns.into_iter().filter(|pattern| applies(self, &pattern.attention)).collect();
+        let gone: BTreeSet<ValueId> = patterns.iter().flat_map(|pattern| pattern.gone.iter().copied()).collect();
+        let mut copy = Copying::of(self);
+        for (id, value) in self.values() {
+            let Some(pattern) = patterns.iter().find(|pattern| pattern.joined == id || pattern.weights == Some(id)) else {
+                if !gone.contains(&id) {
+                    copy.value(id)?;
+                }
+                continue;
+            };
+            if pattern.joined != id {
+                continue;
+            }
+            let mut attention = pattern.attention.clone();
+            attention.statistics = pattern.weights.is_some();
+            let Op::Attention(attention) = Op::Attention(attention).on(&copy.ids) else {
+                unreachable!("an op should stay what it is");
+            };
+            let scores = attention.scores.clone();
+            let Some(weights) = pattern.weights else {
+                copy.ids[id.0] = copy.builder.attention(&value.name, attention)?;
+                continue;
+            };
+            let whole = copy.builder.attention(&format!("{}.statistics", value.name), attention)?;
+            copy.ids[id.0] = copy.builder.leading_columns(&value.name, whole, value.shape.axes())?;
+            let name = &self.value(weights).name;
+            copy.ids[weights.0] = copy.builder.attention_weights(name, AttentionWeights { scores, attention: whole })?;
+        }
+        Ok(copy.finish())
+    }
+
+    /// The attention that ends with node `index`, the joining of its heads.
+    fn unfused(&self, index: usize) -> Option<Unfused> {
+        let Op::TransposeOutput(join) = &self.nodes()[index].op else { return None };
+        let Op::Matmul(product) = self.only_used_by(join.input)? else { return None };
+        let Op::Softmax(softmax) = self.made_by(product.lhs)? else { return None };
+        let Op::Matmul(scores) = self.made_by(softmax.scores)? else { return None };
+        let plain = |op: &Matmul| op.bias.is_none() && self.value(op.rhs).shape.rank() == 3;
+        let fits = plain(product) && plain(scores) && scores.transpose_rhs && !scores.skip_hidden;
+        if !fits || product.transpose_rhs || !product.skip_hidden || self.uses(softmax.scores) != 1 {
+            return None;
+        }
+        let [query, key, value] = [scores.lhs, scores.rhs, product.rhs].map(|heads| self.split(heads));
+        let ((query, num_heads), (key, num_kv_heads), (value, value_heads)) = (query?, key?, value?);
+        let widest = [query.count / num_heads, value.count / value_heads].into_iter().max()?;
+        if num_heads != softmax.num_heads || value_heads != num_kv_heads || widest > WIDEST_HEAD {
+            return None;
+        }
+        let Softmax { valid_lens, attend_mask, bias, scale, band, extra_keys, .. } = *softmax;
+        let scores_of =
+            Scores { query, key, valid_lens, attend_mask, bias, num_heads, num_kv_heads, scale, band, extra_keys };
+        let asked = self.outputs().contains(&product.lhs);
+        if self.uses(product.lhs) != 1 + usize::from(asked) {
+            return None;
+        }
+        let heads = [scores.lhs, scores.rhs, product.rhs];
+        let gone = heads.into_iter().filter(|&id| self.uses(id) == 1).chain([softmax.scores, product.lhs, join.input]);
+        Some(Unfused {
+            attention: Attention { scores: scores_of, value, statistics: false },
+            joined: self.nodes()[index].output,
+            weights: asked.then_some(product.lhs),
+            gone: gone.collect(),
+        })
+    }
+
+    /// The graph with projections packed into products of at most `most_bytes` of weights, those of parameters in
+    /// `elsewhere` (by name) left as they are.
+    ///
+    /// # Errors
+    /// None that a checked graph could cause.
+    pub(crate) fn packed(&self, elsewhere: &BTreeSet<String>, most_bytes: u64) -> Result<Self, Error> {
+        let groups = self.projections(elsewhere, most_bytes);
+        let mut copy = Copying::of(self);
+        let mut moved: BTreeMap<ValueId, (ValueId, usize)> = BTreeMap::new();
+        for (id, _) in self.values() {
+            let Some(group) = groups.iter().find(|group| group.contains(&id)) else {
+                copy.value_with(id, &moved)?;
+                continue;
+            };
+            // All parameters are there when the last of them is.
+            if group.last() == Some(&id) {
+                let packed = copy.pack(group)?;
+                let mut first = 0;
+                for &member in group {
+                    moved.insert(member, (packed, first));
+                    copy.ids[member.0] = packed;
+                    first += self.value(member).shape.axes().last().copied().unwrap_or(0);
+                }
+            }
+        }
+        Ok(copy.finish())
+    }
+
+    /// Outputs of `x · Wᵀ + b` with parameters that nothing else uses: those of one attention and one `x` together.
+    fn projections(&self, elsewhere: &BTreeSet<String>, most_bytes: u64) -> Vec<Vec<ValueId>> {
+        let mut groups: Vec<Vec<ValueId>> = Vec::new();
+        for node in self.nodes() {
+            let Op::Matmul(op) = &node.op else { continue };
+            let ours = |id: ValueId| {
+                let value = self.value(id);
+                value.source == Source::Parameter && self.uses(id) == 1 && !elsewhere.contains(&value.name)
+            };
+            let plain = op.transpose_rhs && !op.skip_hidden && self.value(op.rhs).shape.rank() == 2 && ours(op.rhs);
+            let weight_bytes = |id: ValueId| match self.made_by(id) {
+                Some(Op::Matmul(op)) => self.value(op.rhs).bytes(),
+                _ => 0,
+            };
+            if !plain || op.bias.is_some_and(|bias| !ours(bias)) || weight_bytes(node.output) > most_bytes {
+                continue;
+            }
+            let beside = groups.iter_mut().find(|group| {
+                let Some(Op::Matmul(other)) = self.made_by(group[0]) else { return false };
+                let [ours, theirs] = [node.output, group[0]].map(|id| self.streaming_user(id));
+                let bytes: u64 = group.iter().copied().chain([node.output]).map(weight_bytes).sum();
+                ours.is_some() && ours == theirs && other.lhs == op.lhs && bytes <= most_bytes
+            });
+            match beside {
+                Some(group) => group.push(node.output),
+                None => groups.push(vec![node.output]),
+            }
+        }
+        groups
+    }
+
+    /// The streaming nodes that read a value, if nothing else does: they take it from any columns.
+    fn streaming_user(&self, id: ValueId) -> Option<Vec<usize>> {
+        let users: Vec<_> = (0..self.nodes().len())
+            .filter(|&index| self.nodes()[index].op.operands().contains(&Some(id)))
+            .collect();
+        let streaming = |op: &Op| matches!(op, Op::Attention(_) | Op::AttentionWeights(_));
+        let only = !users.is_empty() && users.iter().all(|&index| streaming(&self.nodes()[index].op));
+        (only && !self.outputs().contains(&id)).then_some(users.into_iter().take(1).collect())
+    }
+
+    /// Whether an attention in it never stores its scores.
+    pub(crate) fn streams(&self) -> bool {
+        self.nodes().iter().any(|node| matches!(node.op, Op::Attention(_)))
+    }
+
+    /// Whether a value is the weights of a softmax.
+    pub(crate) fn is_softmax(&self, id: ValueId) -> bool {
+        matches!(self.made_by(id), Some(Op::Softmax(_)))
+    }
+
+    fn made_by(&self, id: ValueId) -> Option<&Op> {
+        match self.value(id).source {
+            Source::Node(index) => Some(&self.nodes()[index].op),
+            _ => None,
+        }
+    }
+
+    fn only_used_by(&self, id: ValueId) -> Option<&Op> {
+        if self.uses(id) == 1 { self.made_by(id) } else { None }
+    }
+
+    /// How often a value is read or given back.
+    fn uses(&self, id: ValueId) -> usize {
+        let reads = self.nodes().iter().flat_map(|node| node.op.operands()).filter(|&operand| operand == Some(id));
+        reads.count() + self.outputs().iter().filter(|&&output| output == id).count()
+    }
+
+    /// The tensor whose heads a value is, and how many they are.
+    fn split(&self, heads: ValueId) -> Option<(Columns, usize)> {
+        let Op::TransposeQkv(op) = self.made_by(heads)? else { return None };
+        let count = *self.value(op.input).shape.axes().last()?;
+        Some((Columns { tensor: op.input, first: 0, count }, op.num_heads))
+    }
+}
+
+/// An attention made of single ops.
+struct Unfused {
+    attention: Attention,
+    joined: ValueId,
+    /// Where the weights are asked for.
+    weights: Option<ValueId>,
+    /// Values that nobody needs any more.
+    gone: Vec<ValueId>,
+}
+
+/// A graph that is built again, value by value.
+struct Copying<'a> {
+    graph: &'a Graph,
+    builder: GraphBuilder,
+    /// For each value of the old graph, the one of the new.
+    ids: Vec<ValueId>,
+}
+
+impl<'a> Copying<'a> {
+    fn of(graph: &'a Graph) -> Self {
+        Self { graph, builder: GraphBuilder::new(), ids: vec![ValueId(0); graph.values().count()] }
+    }
+
+    fn value(&mut self, id: ValueId) -> Result<(), Error> {
+        self.value_with(id, &BTreeMap::new())
+    }
+
+    /// Copies a value; columns of one that was `moved` are read from where they are now.
+    fn value_with(&mut self, id: ValueId, moved: &BTreeMap<ValueId, (ValueId, usize)>) -> Result<(), Error> {
+        let value = self.graph.value(id);
+        self.ids[id.0] = match value.source {
+            Source::Node(index) => {
+                let mut op = self.graph.nodes()[index].op.clone();
+                for columns in op.columns_mut() {
+                    columns.first += moved.get(&columns.tensor).map_or(0, |(_, first)| *first);
+                }
+                self.builder.rebuild(&value.name, &op, &self.ids, &value.shape)?
+            }
+            source => self.builder.given(&value.name, value.shape.clone(), value.dtype, source)?,
+        };
+        Ok(())
+    }
+
+    /// One product in place of those that make `group`.
+    fn pack(&mut self, group: &[ValueId]) -> Result<ValueId, Error> {
+        let ops = group.iter().map(|&id| match self.graph.made_by(id) {
+            Some(Op::Matmul(op)) => op,
+            _ => unreachable!("a projection should be a product"),
+        });
+        let ops: Vec<&Matmul> = ops.collect();
+        let name = |ids: &mut dyn Iterator<Item = ValueId>| {
+            ids.map(|id| self.graph.value(id).name.clone()).collect::<Vec<_>>().join("·")
+        };
+        let (names, weights) = (name(&mut group.iter().copied()), name(&mut ops.iter().map(|op| op.rhs)));
+        let biases = name(&mut ops.iter().filter_map(|op| op.bias));
+        let count = |op: &Matmul| self.graph.value(op.rhs).shape.axes()[0];
+        let part = |value: Option<ValueId>, count| PackPart { value: value.map(|id| self.ids[id.0]), count };
+        let parts = ops.iter().map(|op| part(Some(op.rhs), count(op))).collect();
+        let bias_parts: Vec<_> = ops.iter().map(|op| part(op.bias, count(op))).collect();
+        let lhs = self.ids[ops[0].lhs.0];
+        let rhs = self.builder.pack(&format!("{weights}.packed"), Pack { parts })?;
+        let bias = match (ops.len(), biases.is_empty()) {
+            (_, true) => None,
+            (1, false) => bias_parts[0].value,
+            _ => Some(self.builder.pack(&format!("{biases}.packed"), Pack { parts: bias_parts })?),
+        };
+        self.builder.matmul(&names, Matmul { lhs, rhs, bias, transpose_rhs: false, group: 1, skip_hidden: false })
+    }
+
+    fn finish(self) -> Graph {
+        let outputs: Vec<_> = self.graph.outputs().iter().map(|id| self.ids[id.0]).collect();
+        self.builder.finish(&outputs)
+    }
+}
+
+impl GraphBuilder {
+    /// The first columns of a wider tensor, as a tensor of their own of shape `axes`.
+    fn leading_columns(&mut self, name: &str, whole: ValueId, axes: &[usize]) -> Result<ValueId, Error> {
+        let &[batch, length, width] = axes else {
+            unreachable!("joined heads should have three axes");
+        };
+        let stride = self.shape(whole).axes()[2];
+        let copy = CopyStrided {
+            input: whole,
+            axes: [batch, length, 1, width],
+            from: [length * stride, stride, 0, 1],
+            to: [length * width, width, 0, 1],
+        };
+        let copied = self.copy(name, copy)?;
+        Ok(self.reshaped(copied, axes.to_vec().into()))
+    }
+}
+
+impl Op {
+    /// The columns that the op reads of wider tensors.
+    fn columns_mut(&mut self) -> Vec<&mut Columns> {
+        match self {
+            Self::Attention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
+            Self::AttentionWeights(op) => vec![&mut op.scores.query, &mut op.scores.key],
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `attention` and `attention_weights` on the GPU: scores that are never stored.
+
+use super::masks::MaskPlaces;
+use super::params::params;
+use super::unroll::MOST_ROUNDS;
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, texels, wrapped};
+use crate::gpu::{AdapterKind, DeviceProfile};
+use crate::graph::{Attention, AttentionWeights, Columns, Graph, KeyBand, Scores, ValueId};
+use crate::reference::Real;
+
+params! {
+    struct Params {
+        entry_start: u32,
+        row_start: u32,
+        entries: u32,
+        rows: u32,
+        all_rows: u32,
+        columns: u32,
+        num_keys: u32,
+        num_heads: u32,
+        group: u32,
+        head_dim: u32,
+        value_dim: u32,
+        scale: f32,
+        band_start: i32,
+        band_end: i32,
+        has_valid_lens: u32,
+        has_attend_mask: u32,
+        has_bias: u32,
+        valid_lens_entry_stride: u32,
+        valid_lens_row_stride: u32,
+        mask_entry_stride: u32,
+        mask_head_stride: u32,
+        bias_entry_stride: u32,
+        bias_head_stride: u32,
+        query_first: u32,
+        query_stride: u32,
+        key_first: u32,
+        key_stride: u32,
+        value_first: u32,
+        value_stride: u32,
+        out_stride: u32,
+        statistics: u32,
+        query_base: u32,
+        key_base: u32,
+        value_base: u32,
+        valid_lens_base: u32,
+        mask_base: u32,
+        bias_base: u32,
+        out_base: u32,
+        grid_width: u32,
+    }
+}
+
+pub(super) static KERNELS: [Kernel; 4] = [
+    Kernel {
+        name: ROW,
+        op: "attention",
+        wgsl: include_str!("../../shaders/attention_row.wgsl"),
+        slots: &BUFFERS,
+        params: Params::LAYOUT,
+        overrides: &["HAS_MASK", "HAS_BIAS"],
+    },
+    Kernel {
+        name: TILED,
+        op: "attention",
+        wgsl: include_str!("../../shaders/attention_tiled.wgsl"),
+        slots: &BUFFERS,
+        params: Params::LAYOUT,
+        overrides: &["HAS_MASK", "HAS_BIAS"],
+    },
+    Kernel {
+        name: TEXELS,
+        op: "attention",
+        wgsl: include_str!("../../shaders/attention_texels.wgsl"),
+        slots: &[
+            Slot::ReadTexels(0),
+            Slot::ReadTexels(1),
+            Slot::ReadTexels(2),
+            Slot::Read(3),
+            Slot::Read(4),
+            Slot::Read(5),
+            Slot::Write,
+            Slot::WriteTexels,
+        ],
+        params: Params::LAYOUT,
+        overrides: &["HAS_MASK", "HAS_BIAS", "HIDES", "OUT_TEXELS"],
+    },
+    Kernel {
+        name: "attention_weights",
+        op: "attention_weights",
+        wgsl: include_str!("../../shaders/attention_weights.wgsl"),
+        slots: &BUFFERS,
+        params: Params::LAYOUT,
+        overrides: &["HAS_MASK", "HAS_BIAS"],
+    },
+];
+
+const BUFFERS: [Slot; 7] =
+    [Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Read(4), Slot::Read(5), Slot::Write];
+
+pub(super) const TEXELS: &str = "attention_texels";
+const TILED: &str = "attention_tiled";
+const ROW: &str = "attention_row";
+
+/// Rows to a workgroup of `attention_row`.
+const WORKGROUP: usize = 32;
+/// Rows to a workgroup of `attention_tiled`, and lanes that share a row's sums.
+const TILED_ROWS: usize = 16;
+/// Side of the square tile of `attention_weights`.
+const WEIGHTS_TILE: usize = 16;
+
+/// Words of a query and of a value that one group of four is.
+const FOUR: usize = 4;
+
+/// Rows of one lane of `attention_texels`: more of them share what is loaded, and take longer to compile.
+fn texel_rows(lanes: usize) -> usize {
+    (16 / lanes).clamp(1, 4)
+}
+
+/// Rounds of all loops of one invocation of a kernel that streams.
+pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention, profile: &DeviceProfile) -> u64 {
+    let num_keys = graph.value(op.scores.key.tensor).shape.axes()[1];
+    let [head_dim, value_dim] = [op.scores.query.count / op.scores.num_heads, op.value.count / op.scores.num_kv_heads];
+    // A loop over the groups of four of a head is unrolled up to a length.
+    let rolled = |width: usize| if width / FOUR > MOST_ROUNDS as usize { width / FOUR } else { 0 };
+    let rounds = match kernel {
+        TEXELS => {
+            let tile = 1 + rolled(head_dim) + rolled(value_dim);
+            // Twice: where values hold infinities, keys are met again, one by one.
+            num_keys.div_ceil(texels::lanes(profile).max(1)) * tile + num_keys * tile
+        }
+        TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
+        _ => num_keys * (1 + head_dim + value_dim) + value_dim,
+    };
+    rounds as u64
+}
+
+/// Whether a kernel for this device streams all keys of an attention.
+pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
+    let kernel = match profile.kind {
+        AdapterKind::Cpu if texels::could_stream(graph, op, profile) => TEXELS,
+        AdapterKind::Cpu => ROW,
+        _ => TILED,
+    };
+    rounds(kernel, graph, op, profile) <= most_rounds(profile)
+}
+
+/// Between the kernels that read buffers.
+fn choose(request: &Request<'_>) -> &'static str {
+    let own = request.preferred.iter().find(|&&name| name == ROW || name == TILED);
+    match (own, request.profile.kind) {
+        (Some(preferred), _) => preferred,
+        (None, AdapterKind::Cpu) => ROW,
+        _ => TILED,
+    }
+}
+
+pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
+    let value_dim = op.value.count / op.scores.num_kv_heads;
+    let head_dim = op.scores.query.count / op.scores.num_heads;
+    let group_rows = request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads);
+    let blocks = |rows: usize| {
+        let blocks = group_rows.div_ceil(rows) * op.scores.num_kv_heads * request.block.batches.len();
+        fold(blocks as u64, request.profile)
+    };
+    let Scores { valid_lens, attend_mask, bias, band, .. } = op.scores;
+    let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
+    let streams_texels = [op.scores.query, op.scores.key, op.value].iter().all(|c| request.texels.contains(&c.tensor));
+    let (kernel, workgroups, text_constants) = if streams_texels {
+        let lanes = texels::lanes(request.profile);
+        let rows = texel_rows(lanes);
+        let hides = valid_lens.is_some() || attend_mask.is_some() || bias.is_some() || band != KeyBand::ALL;
+        constants.push(("HIDES", hides));
+        constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
+        let [head, value] = [head_dim, value_dim].map(|width| size(width / FOUR));
+        let text = vec![("LANES", size(lanes)), ("ROWS", size(rows)), ("HEAD", head), ("VALUE", value)];
+        (TEXELS, blocks(lanes * rows), text)
+    } else if choose(request) == ROW {
+        (ROW, blocks(WORKGROUP), vec![("SUMS", size(value_dim))])
+    } else {
+        (TILED, blocks(TILED_ROWS), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])
+    };
+    let mut params = params(&op.scores, op.value, value_dim, request);
+    params.statistics = op.statistics.into();
+    params.grid_width = workgroups[0];
+    Launch {
+        kernel: Chosen::Ours(kernel),
+        constants,
+        text_constants,
+        rounds: rounds(kernel, request.graph, op, request.profile),
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
+}
+
+pub(super) fn launch_weights(op: &AttentionWeights, request: &Request<'_>) -> Launch {
+    let Request { graph, block, .. } = request;
+    let Scores { attend_mask, bias, .. } = op.scores;
+    let columns = graph.value(request.node.output).shape.axes()[2];
+    let tiles = columns.div_ceil(WEIGHTS_TILE) as u64 * block.rows.len().div_ceil(WEIGHTS_TILE) as u64;
+    let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
+    // In place of the values stands the attention whose statistics follow its H·dv columns.
+    let value_dim = statistics_columns(op, request) / op.scores.num_heads;
+    let statistics = Columns { tensor: op.attention, first: value_dim * op.scores.num_heads, count: 0 };
+    let mut params = params(&op.scores, statistics, value_dim, request);
+    params.grid_width = workgroups[0];
+    Launch {
+        kernel: Chosen::Ours("attention_weights"),
+        constants: vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())],
+        text_constants: Vec::new(),
+        // Of 16 words of a head: one, 16 products.
+        rounds: (op.scores.query.count / op.scores.num_heads).div_ceil(WEIGHTS_TILE) as u64 * 17,
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
+}
+
+/// How many columns of an attention stand before its statistics: H·dv.
+fn statistics_columns(op: &AttentionWeights, request: &Request<'_>) -> usize {
+    let source = request.graph.nodes().iter().find(|node| node.output == op.attention);
+    match source.map(|node| &node.op) {
+        Some(crate::graph::Op::Attention(attention)) => {
+            attention.value.count / attention.scores.num_kv_heads * attention.scores.num_heads
+        }
+        _ => unreachable!("the builder should have checked whose statistics these are"),
+    }
+}
+
+fn params(scores: &Scores, value: Columns, value_dim: usize, request: &Request<'_>) -> Params {
+    let Request { graph, node, block, .. } = request;
+    let sizes = graph.score_sizes(scores);
+    let masks = MaskPlaces::new(graph, sizes, [scores.valid_lens, scores.attend_mask, scores.bias]);
+    let &[query_base, key_base, value_base, valid_lens_base, mask_base, bias_base, out_base] = request.bases else {
+        unreachable!("a streaming op should have six operands and an output");
+    };
+    let stride = |id: ValueId| wrapped(graph.value(id).shape.axes()[2] as u64);
+    Params {
+        entry_start: size(block.batches.start),
+        row_start: size(block.rows.start),
+        entries: size(block.batches.len()),
+        rows: size(block.rows.len()),
+        all_rows: size(sizes.num_queries),
+        columns: size(sizes.num_keys + scores.extra_keys),
+        num_keys: size(sizes.num_keys),
+        num_heads: size(scores.num_heads),
+        group: size(scores.num_heads / scores.num_kv_heads),
+        head_dim: size(scores.query.count / scores.num_heads),
+        value_dim: size(value_dim),
+        scale: f32::of_f64(scores.scale),
+        band_start: scores.band.start,
+        band_end: scores.band.end,
+        has_valid_lens: masks.has_valid_lens,
+        has_attend_mask: masks.has_attend_mask,
+        has_bias: masks.has_bias,
+        valid_lens_entry_stride: masks.valid_lens[0],
+        valid_lens_row_stride: masks.valid_lens[1],
+        mask_entry_stride: masks.attend_mask[0],
+        mask_head_stride: masks.attend_mask[1],
+        bias_entry_stride: masks.bias[0],
+        bias_head_stride: masks.bias[1],
+        query_first: size(scores.query.first),
+        query_stride: stride(scores.query.tensor),
+        key_first: size(scores.key.first),
+        key_stride: stride(scores.key.tensor),
+        value_first: size(value.first),
+        value_stride: stride(value.tensor),
+        out_stride: stride(node.output),
+        statistics: 0,
+        query_base,
+        key_base,
+        value_base,
+        valid_lens_base,
+        mask_base,
+        bias_base,
+        out_base,
+        grid_width: 0,
+    }
+}

@@ -1,0 +1,63 @@
+//! The launch of `matmul_texels`: a subgroup to a tile, operands in textures.
+
+use super::params::params;
+use super::{Chosen, Launch, Request, fold, matmul, size, texels, wrapped};
+use crate::graph::Matmul;
+
+params! {
+    pub(super) struct Params {
+        row_start: u32,
+        col_start: u32,
+        rows: u32,
+        cols: u32,
+        inner: u32,
+        lhs_stride: u32,
+        all_cols: u32,
+        lhs_base: u32,
+        bias_base: u32,
+        out_base: u32,
+        has_bias: u32,
+        grid_width: u32,
+    }
+}
+
+/// Rows of a tile, and groups of four columns in each lane.
+const ROWS: usize = 32;
+const COLS: usize = 2;
+
+pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
+    let Request { graph, node, block, .. } = request;
+    let &[lhs_base, _, bias_base, out_base] = request.bases else {
+        unreachable!("a product should have three operands and an output");
+    };
+    let [_, _, all_cols] = graph.space(node);
+    let inner = graph.value(op.rhs).shape.axes()[0];
+    let lanes = texels::lanes(request.profile);
+    let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
+    let workgroups = fold(tiles, request.profile);
+    let params = Params {
+        row_start: wrapped(block.rows.start as u64),
+        col_start: size(block.cols.start),
+        rows: size(block.rows.len()),
+        cols: size(block.cols.len()),
+        inner: size(inner),
+        lhs_stride: size(inner),
+        all_cols: size(all_cols),
+        lhs_base,
+        bias_base,
+        out_base,
+        has_bias: op.bias.is_some().into(),
+        grid_width: workgroups[0],
+    };
+    Launch {
+        kernel: Chosen::Ours(matmul::TEXELS),
+        constants: vec![
+            ("LHS_TEXELS", request.texels.contains(&op.lhs)),
+            ("OUT_TEXELS", request.texels.contains(&node.output)),
+        ],
+        text_constants: vec![("LANES", size(lanes)), ("ROWS", size(ROWS)), ("COLS", size(COLS))],
+        rounds: inner as u64 / 4,
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
+}

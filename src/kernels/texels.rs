@@ -1,0 +1,161 @@
+//! Which values lie in textures: on CPU adapters with subgroups, a load from a texture is several times as fast as one from a
+//! buffer (docs/performance.md).
+//!
+//! A texture holds a tensor as it lies in memory: four words to a texel, 1024 texels to a row. A value lies in one if every
+//! kernel that reads it can read it there, and whoever writes it can write it there.
+
+use std::collections::BTreeSet;
+
+use super::{attention, matmul};
+use crate::gpu::{AdapterKind, DeviceProfile};
+use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
+
+/// Words in a row of such a texture.
+pub(crate) const ROW_WORDS: usize = 4096;
+
+/// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
+const MOST_STAGED_BYTES: u64 = 16 << 20;
+
+/// Fewer operations than this do not repay the second that unrolled text takes to compile.
+const FEWEST_FLOPS: u64 = 1 << 26;
+
+/// As many operations of an attention take a CPU adapter less time than a handful of dispatches, from buffers too.
+pub(crate) const LITTLE_FLOPS: u64 = 1 << 18;
+
+/// What is known of a plan before its kernels are chosen.
+pub(crate) struct Question<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) profile: &'a DeviceProfile,
+    /// Names of kernels to take wherever they apply.
+    pub(crate) preferred: &'a [&'static str],
+    /// Values in buffers of the user's.
+    pub(crate) users: BTreeSet<ValueId>,
+}
+
+/// Lanes of a subgroup, where it always has as many and a kernel is written for them; 0 elsewhere.
+pub(crate) fn lanes(profile: &DeviceProfile) -> usize {
+    match (profile.kind, profile.subgroups, profile.subgroup) {
+        (AdapterKind::Cpu, true, [4 | 8 | 16, most]) if most == profile.subgroup[0] => most as usize,
+        _ => 0,
+    }
+}
+
+/// Rows of the texture of a value.
+pub(crate) fn rows(graph: &Graph, id: ValueId) -> u32 {
+    u32::try_from(graph.value(id).len().div_ceil(ROW_WORDS).max(1)).unwrap_or(u32::MAX)
+}
+
+/// The values that lie in textures. Inputs among them lie in buffers too, from which they are copied.
+pub(crate) fn assign(question: &Question<'_>) -> BTreeSet<ValueId> {
+    if lanes(question.profile) == 0 {
+        return BTreeSet::new();
+    }
+    let mut nodes: BTreeSet<usize> =
+        (0..question.graph.nodes().len()).filter(|&index| question.could_read(&question.graph.nodes()[index])).collect();
+    loop {
+        let stored = question.stored(&nodes);
+        let remaining: BTreeSet<usize> =
+            nodes.iter().copied().filter(|&index| needs(&question.graph.nodes()[index]).iter().all(|id| stored.contains(id))).collect();
+        if remaining == nodes {
+            return stored;
+        }
+        nodes = remaining;
+    }
+}
+
+/// Whether an attention could be streamed from texels, as far as its shapes go.
+pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
+    let in_fours = |columns: Columns, num_heads: usize| {
+        let stride = graph.value(columns.tensor).shape.axes()[2];
+        [columns.first, columns.count / num_heads, stride].iter().all(|words| words.is_multiple_of(4))
+    };
+    let scores = &op.scores;
+    lanes(profile) > 0
+        && in_fours(scores.query, scores.num_heads)
+        && in_fours(scores.key, scores.num_kv_heads)
+        && in_fours(op.value, scores.num_kv_heads)
+        && graph.value(scores.key.tensor).shape.axes()[1] > 0
+        && attention::rounds(attention::TEXELS, graph, op, profile) <= super::most_rounds(profile)
+}
+
+/// Whether unrolled text is worth compiling for this many operations.
+pub(crate) fn repays(flops: u64) -> bool {
+    flops >= FEWEST_FLOPS
+}
+
+/// What a kernel that reads texels must find in textures; the left operand of a product may lie in a buffer.
+fn needs(node: &Node) -> Vec<ValueId> {
+    match &node.op {
+        Op::Matmul(op) => vec![op.rhs],
+        Op::Attention(op) => vec![op.scores.query.tensor, op.scores.key.tensor, op.value.tensor],
+        _ => Vec::new(),
+    }
+}
+
+fn could_multiply(graph: &Graph, op: &Matmul) -> bool {
+    let axes = graph.value(op.rhs).shape.axes();
+    !op.transpose_rhs && !op.skip_hidden && axes.len() == 2 && axes.iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
+}
+
+impl Question<'_> {
+    fn could_read(&self, node: &Node) -> bool {
+        let (name, could) = match &node.op {
+            Op::Matmul(op) => (matmul::TEXELS, could_multiply(self.graph, op) && !self.users.contains(&op.lhs)),
+            Op::Attention(op) => (attention::TEXELS, could_stream(self.graph, op, self.profile)),
+            _ => return false,
+        };
+        let preferred = self.preferred.contains(&name);
+        let other = super::all().any(|kernel| kernel.op == node.op.name() && self.preferred.contains(&kernel.name));
+        let flops = self.graph.node_flops(node);
+        let pays = match node.op {
+            // Kernels that stream from buffers are for little work only.
+            Op::Attention(_) => flops > LITTLE_FLOPS,
+            _ => repays(flops),
+        };
+        let worth = preferred || (pays && !other);
+        could && worth && !self.users.contains(&node.output)
+    }
+
+    fn stored(&self, nodes: &BTreeSet<usize>) -> BTreeSet<ValueId> {
+        let ids = self.graph.values().map(|(id, _)| id);
+        ids.filter(|&id| self.fits(id) && self.is_read(id, nodes) && self.is_written(id, nodes)).collect()
+    }
+
+    fn fits(&self, id: ValueId) -> bool {
+        let value = self.graph.value(id);
+        let in_fours = value.shape.axes().last().is_some_and(|width| width.is_multiple_of(4));
+        value.dtype == DType::F32
+            && !value.is_empty()
+            && in_fours
+            && rows(self.graph, id) <= self.profile.max_texture_rows
+            && !self.users.contains(&id)
+    }
+
+    fn is_read(&self, id: ValueId, nodes: &BTreeSet<usize>) -> bool {
+        let reads = |index: usize| match &self.graph.nodes()[index].op {
+            Op::Matmul(op) if op.bias == Some(id) => false,
+            Op::Matmul(op) => nodes.contains(&index) && (op.lhs == id || op.rhs == id),
+            op @ Op::Attention(_) => nodes.contains(&index) && !op.operands()[3..].contains(&Some(id)),
+            _ => false,
+        };
+        let mut readers = (0..self.graph.nodes().len())
+            .filter(|&index| self.graph.nodes()[index].op.operands().contains(&Some(id)))
+            .peekable();
+        let is_input = self.graph.value(id).source == Source::Input;
+        readers.peek().is_some() && if is_input { readers.any(reads) } else { readers.all(reads) }
+    }
+
+    fn is_written(&self, id: ValueId, nodes: &BTreeSet<usize>) -> bool {
+        let value = self.graph.value(id);
+        match value.source {
+            Source::Input => value.bytes() <= MOST_STAGED_BYTES,
+            Source::Parameter => true,
+            Source::Node(_) if self.graph.outputs().contains(&id) => false,
+            Source::Node(index) => match &self.graph.nodes()[index].op {
+                Op::Pack(_) => true,
+                Op::Attention(op) => nodes.contains(&index) && !op.statistics,
+                _ => nodes.contains(&index),
+            },
+        }
+    }
+}
