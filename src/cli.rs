@@ -1,6 +1,7 @@
 //! The command line: each command in a file of its own, through the library's public API only.
 
 mod args;
+mod bench;
 mod check;
 mod devices;
 mod outputs;
@@ -41,6 +42,7 @@ pub(crate) fn run() -> ExitCode {
             Command::Run(arguments) => run::run(&arguments).await,
             Command::Check(arguments) => check::check(&arguments).await,
             Command::Plan(arguments) => plan::plan(&arguments).await,
+            Command::Bench(arguments) => bench::bench(&arguments).await,
             Command::Devices(arguments) => devices::devices(&arguments).await,
         }
     });

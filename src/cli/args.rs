@@ -25,6 +25,8 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Print the dispatch graph of a case and how a device would work it off; run nothing.
     Plan(PlanArguments),
+    /// Verify scenarios of many sizes against the f64 reference, then time them.
+    Bench(BenchArguments),
     /// List every GPU adapter with what matters to attention.
     Devices(DevicesArguments),
 }
@@ -70,6 +72,42 @@ pub(super) struct PlanArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct BenchArguments {
+    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G, L, W, matmul, and M, which takes long and is not among
+    /// those that run by default.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Which adapter: `auto` or a part of its name.
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
+    pub(super) device: DeviceChoice,
+    #[command(flatten)]
+    computing: ComputingArguments,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl BenchArguments {
+    /// How to compile a scenario's graph.
+    pub(super) fn plan_options(&self) -> PlanOptions {
+        self.computing.plan_options()
+    }
+}
+
+/// Which way a graph is computed.
+#[derive(Debug, Args)]
+struct ComputingArguments {
+    /// Whether to stream over the keys, never storing scores; with `on`, weights that are asked for are recovered from the
+    /// rows' statistics; on the CPU device it changes nothing.
+    #[arg(long, value_enum, default_value_t = Switch::Auto)]
+    fused: Switch,
+    /// Whether the graph may be computed in fewer dispatches; `off` is one for each op as the book has them, and implies
+    /// `--fused off` unless that is `on`.
+    #[arg(long, value_enum, default_value_t = Rewrite::On)]
+    rewrite: Rewrite,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DevicesArguments {
     /// Print JSON, one object a line.
     #[arg(long)]
@@ -82,14 +120,8 @@ pub(super) struct HowArguments {
     /// Where to compute: `auto` (the best adapter, else the CPU), `cpu`, or a part of an adapter's name.
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
     pub(super) device: DeviceChoice,
-    /// Whether to stream over the keys, never storing scores; with `on`, weights that are asked for are recovered from the
-    /// rows' statistics; on the CPU device it changes nothing.
-    #[arg(long, value_enum, default_value_t = Switch::Auto)]
-    fused: Switch,
-    /// Whether the graph may be computed in fewer dispatches; `off` is one for each op as the book has them, and implies
-    /// `--fused off` unless that is `on`.
-    #[arg(long, value_enum, default_value_t = Rewrite::On)]
-    rewrite: Rewrite,
+    #[command(flatten)]
+    computing: ComputingArguments,
     /// Take the projection weights from this safetensors file (D2L, PyTorch, BERT, Llama or GPT-2 names, under --prefix)
     /// instead of the case's own.
     #[arg(long, value_name = "FILE")]
@@ -202,6 +234,19 @@ impl SettingsArguments {
     }
 }
 
+impl ComputingArguments {
+    /// How to compile a graph.
+    fn plan_options(&self) -> PlanOptions {
+        let pack = self.rewrite == Rewrite::On;
+        let fuse = match self.fused {
+            Switch::On => Fuse::On,
+            Switch::Auto if pack => Fuse::Auto,
+            Switch::Auto | Switch::Off => Fuse::Off,
+        };
+        PlanOptions { rewriting: Rewriting { pack, fuse }, ..PlanOptions::default() }
+    }
+}
+
 impl HowArguments {
     /// How to read a case.
     pub(super) fn case_options(&self) -> CaseOptions {
@@ -210,13 +255,7 @@ impl HowArguments {
 
     /// How to compile a case's graph.
     pub(super) fn plan_options(&self) -> PlanOptions {
-        let pack = self.rewrite == Rewrite::On;
-        let fuse = match self.fused {
-            Switch::On => Fuse::On,
-            Switch::Auto if pack => Fuse::Auto,
-            Switch::Auto | Switch::Off => Fuse::Off,
-        };
-        PlanOptions { rewriting: Rewriting { pack, fuse }, ..PlanOptions::default() }
+        self.computing.plan_options()
     }
 
     /// The file that weights are read from besides the case.

@@ -1,0 +1,128 @@
+//! `multihead bench`: verifies every scenario against the f64 reference, then times it. A figure stands beside its own error.
+
+mod ceiling;
+mod measure;
+mod scenario;
+mod verify;
+
+use multihead::{Device, Error, Gpu, Plan, PlanSummary};
+use serde::Serialize;
+
+use super::args::BenchArguments;
+use super::{Outcome, print};
+use measure::Timing;
+use scenario::{Scenario, Work};
+
+/// What is said of one scenario.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    scenario: &'a str,
+    device: &'a str,
+    /// The kernels, in the order of their dispatches.
+    variant: String,
+    dispatches: usize,
+    /// From submitting to done: inputs on the device, nothing read back.
+    median_ms: f64,
+    /// With inputs uploaded and outputs read back.
+    with_io_ms: f64,
+    /// Slowest less fastest.
+    spread_ms: f64,
+    gflops: f64,
+    /// The mul+add loop of this run, for products.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ceiling_gflops: Option<f64>,
+    /// All buffers alive at once.
+    peak_bytes: u64,
+    /// Compiling and the first run.
+    cold_ms: f64,
+    /// CPU time to record and submit a ready plan.
+    record_us: f64,
+    max_error: f64,
+}
+
+pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> {
+    let Device::Gpu(gpu) = super::open(&arguments.device).await? else {
+        return Err(Error::Invalid(
+            "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
+        ));
+    };
+    let scenarios = scenario::chosen(&arguments.only)?;
+    if !arguments.json {
+        print::text(&heading(&gpu))?;
+    }
+    let mut worst = Outcome::Done;
+    for scenario in &scenarios {
+        let line = one(&gpu, scenario, arguments).await?;
+        if arguments.json {
+            print::json(&line)?;
+        } else {
+            print::text(&told(&line))?;
+        }
+        // `verify` gives infinity where the answer is beyond the yardstick.
+        worst = worst.max(if line.max_error.is_finite() { Outcome::Done } else { Outcome::Differs });
+    }
+    Ok(worst)
+}
+
+async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArguments) -> Result<Line<'a>, Error> {
+    let work = Work::new(scenario)?;
+    let options = arguments.plan_options();
+    let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
+    let cold = web_time::Instant::now();
+    let plan = Plan::new(gpu, &work.graph, &work.parameters(), &options).await?;
+    let first = plan.run(&work.inputs()).await?;
+    let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
+    let max_error = verify::max_error(scenario, &work, &first)?;
+    let Timing { median_ms, with_io_ms, spread_ms, record_us } = measure::time(gpu, &plan, &work, scenario).await?;
+    let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
+    Ok(Line {
+        scenario: &scenario.name,
+        device: &gpu.profile().name,
+        variant: variants.join("+"),
+        dispatches: plan.num_dispatches(),
+        median_ms,
+        with_io_ms,
+        spread_ms,
+        gflops: work.graph.flops() as f64 / median_ms / 1e6,
+        ceiling_gflops: scenario.is_product().then(|| ceiling::gflops(gpu)),
+        peak_bytes: plan.peak_bytes(),
+        cold_ms,
+        record_us,
+        max_error,
+    })
+}
+
+fn heading(gpu: &Gpu) -> String {
+    format!(
+        "{}\n\n{:<12} {:>10} {:>10} {:>8} {:>9} {:>6} {:>10} {:>9} {:>9} {:>10}\n",
+        gpu.profile().name,
+        "scenario",
+        "median ms",
+        "with io",
+        "spread",
+        "GFLOP/s",
+        "steps",
+        "cold ms",
+        "record us",
+        "MiB",
+        "max error"
+    )
+}
+
+fn told(line: &Line<'_>) -> String {
+    let ceiling = line.ceiling_gflops.map(|ceiling| format!("  {:.2} of the mul+add loop", line.gflops / ceiling));
+    format!(
+        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10.1e}{}\n",
+        line.scenario,
+        line.median_ms,
+        line.with_io_ms,
+        line.spread_ms,
+        line.gflops,
+        line.dispatches,
+        line.cold_ms,
+        line.record_us,
+        line.peak_bytes as f64 / f64::from(1 << 20),
+        line.max_error,
+        ceiling.unwrap_or_default()
+    )
+}
