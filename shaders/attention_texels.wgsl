@@ -4,33 +4,34 @@
 //
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
-// The scores are never stored: a tile of LANES keys is met, weighed by the largest score so far, and forgotten (the
+// The scores are never stored: a tile of KEYS keys is met, weighed by the largest score so far, and forgotten (the
 // online softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022). One workgroup = one subgroup = ROWS · LANES
 // queries of the heads that share a key/value head. A lane loads the key and the value of its own number in the tile and hands them round; scores,
-// running maxima and sums are the lane's own.
-// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes that widths and
-// starts are multiples of four, and a subgroup of exactly LANES lanes. Whole tiles outside the band and the lengths are never met.
-// Arithmetic intensity: 4·ROWS·LANES operations per loaded word in every lane.
+// running maxima and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then
+// those that only some see. Tiles outside the band and the lengths are never met.
+// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes that
+// widths and starts are multiples of four, and a subgroup of exactly LANES lanes.
+// Arithmetic intensity: 2·ROWS·LANES operations per loaded word in every lane.
 
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
-// Whether any key may be hidden from any query.
-override HIDES: bool = true;
 override OUT_TEXELS: bool = true;
 const LANES: u32 = 8u;
 const ROWS: u32 = 2u;
 // Groups of four in one head: of queries and keys, of values.
 const HEAD: u32 = 16u;
 const VALUE: u32 = 16u;
+// Keys of a tile: loads of each lane, and all together.
+const LOADS: u32 = 4u;
+const KEYS: u32 = LOADS * LANES;
 const QUERIES: u32 = ROWS * HEAD;
 const SUMS: u32 = ROWS * VALUE;
-const SCORES: u32 = ROWS * LANES;
+const PARTS: u32 = 2u;
+const SCORES: u32 = ROWS * KEYS;
 // −∞ in a bias hides the key. No finite bias does, however low.
 const MINUS_INFINITY: u32 = 0xff800000u;
 const LOWEST: f32 = -0x1.fffffep+127f;
-// All ones here: infinity or NaN.
-const EXPONENT: u32 = 0x7f800000u;
 const LOG2_E: f32 = 1.44269504088896;
 // Texels in a row of a texture that holds a tensor, four words each, in the tensor's order: 2¹⁰.
 const TEXEL_ROW_LOG2: u32 = 10u;
@@ -152,10 +153,6 @@ fn power(score: f32, largest: f32) -> f32 {
     return exp2((score - largest) * LOG2_E);
 }
 
-fn is_special(words: vec4<f32>) -> vec4<bool> {
-    return (bitcast<vec4<u32>>(words) & vec4<u32>(EXPONENT)) == vec4<u32>(EXPONENT);
-}
-
 // A key's scaled and biased score, and whether the query sees it.
 struct Score {
     value: f32,
@@ -164,18 +161,16 @@ struct Score {
 
 fn score_of(row: Row, key: u32, product: f32, bits: u32) -> Score {
     var score = Score(params.scale * product, key < params.columns);
-    if HIDES {
-        // Learned keys after the real ones are beyond masks and lengths.
-        let real = key < params.num_keys;
-        score.visible = score.visible && (!real || (i32(key) >= row.first_key && i32(key) < row.end_key));
-        if HAS_MASK {
-            score.visible = score.visible && (!real || (bits & 1u) != 0u);
-        }
-        if HAS_BIAS {
-            let value = bias[row.bias + min(key, params.num_keys - 1u)];
-            score.visible = score.visible && (!real || bitcast<u32>(value) != MINUS_INFINITY);
-            score.value += select(0.0, value, real);
-        }
+    // Learned keys after the real ones are beyond masks and lengths.
+    let real = key < params.num_keys;
+    score.visible = score.visible && (!real || (i32(key) >= row.first_key && i32(key) < row.end_key));
+    if HAS_MASK {
+        score.visible = score.visible && (!real || (bits & 1u) != 0u);
+    }
+    if HAS_BIAS {
+        let value = bias[row.bias + min(key, params.num_keys - 1u)];
+        score.visible = score.visible && (!real || bitcast<u32>(value) != MINUS_INFINITY);
+        score.value += select(0.0, value, real);
     }
     return score;
 }
@@ -195,20 +190,24 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let first_row = index % blocks * ROWS * LANES + lane;
     // Rows of this lane, LANES apart; those past the end repeat the last one and are not stored.
     var rows: array<Row, ROWS>;
-    var lowest_first = i32(params.columns);
-    var highest_end = 0;
+    // Keys that any of the rows sees, and those that all of them see.
+    var any_keys = vec2<i32>(i32(params.num_keys), 0);
+    var all_keys = vec2<i32>(0, i32(params.num_keys));
     for (var r = 0u; r < ROWS; r++) { // unroll
         rows[r] = row_of(entry, kv_head, min(first_row + r * LANES, group_rows - 1u));
-        lowest_first = min(lowest_first, rows[r].first_key);
-        highest_end = max(highest_end, rows[r].end_key);
+        let keys = vec2<i32>(rows[r].first_key, rows[r].end_key);
+        any_keys = vec2<i32>(min(any_keys.x, keys.x), max(any_keys.y, keys.y));
+        all_keys = vec2<i32>(max(all_keys.x, keys.x), min(all_keys.y, keys.y));
     }
-    var first_tile = u32(subgroupMin(lowest_first));
-    var end_tile = u32(subgroupMax(highest_end));
-    if params.columns > params.num_keys {
-        // The learned key stands behind all others.
-        first_tile = min(first_tile, params.num_keys);
-        end_tile = params.columns;
+    let first_key = u32(subgroupMin(any_keys.x));
+    // The learned key stands behind all others.
+    let end_key = select(u32(subgroupMax(any_keys.y)), params.columns, params.columns > params.num_keys);
+    var first_whole = subgroupMax(all_keys.x);
+    var num_whole = max(subgroupMin(all_keys.y) - first_whole, 0) / i32(KEYS);
+    if HAS_MASK || HAS_BIAS {
+        num_whole = 0;
     }
+    let whole = vec2<u32>(u32(first_whole), u32(first_whole + num_whole * i32(KEYS)));
     // queries[d · ROWS + r] = query r[4d .. 4d + 4]
     var queries: array<vec4<f32>, QUERIES>;
     for (var d = 0u; d < HEAD; d++) { // unroll
@@ -222,91 +221,99 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     for (var r = 0u; r < ROWS; r++) { // unroll
         largest[r] = LOWEST;
         sum[r] = 0.0;
-        seen[r] = false;
+        seen[r] = num_whole > 0;
     }
     // sums[e · ROWS + r] = Σ weight · value[·][4e .. 4e + 4] of query r
     var sums: array<vec4<f32>, SUMS>;
-    var found_special = false;
-    for (var key = first_tile; key < end_tile; key += LANES) {
-        // products[j · ROWS + r]: of query r with key j of the tile; then its score; then its weight
-        var products: array<f32, SCORES>;
-        for (var d = 0u; d < HEAD; d++) { // unroll
-            let own = load_key(entry, kv_head, key + lane, d);
-            for (var j = 0u; j < LANES; j++) { // unroll
-                let other = subgroupShuffle(own, j);
-                for (var r = 0u; r < ROWS; r++) { // unroll
-                    products[j * ROWS + r] += dot(queries[d * ROWS + r], other);
+    // First the whole tiles, without a question; then what is before and behind them.
+    for (var part = 0u; part < PARTS; part++) { // unroll
+        var key = select(first_key, whole.x, part == 0u);
+        let end = select(end_key, whole.y, part == 0u);
+        while key < end {
+            if part == 1u && key >= whole.x && key < whole.y {
+                key = whole.y;
+            }
+            // Keys of this tile, so that none of the whole tiles is met again.
+            let limit = select(end, whole.x, part == 1u && key < whole.x && whole.x < whole.y);
+            // products[j · ROWS + r]: of query r with key j of the tile; then its score; then its weight
+            var products: array<f32, SCORES>;
+            for (var d = 0u; d < HEAD; d++) { // unroll
+                for (var l = 0u; l < LOADS; l++) { // unroll
+                    let own = load_key(entry, kv_head, key + l * LANES + lane, d);
+                    for (var j = 0u; j < LANES; j++) { // unroll
+                        let other = subgroupShuffle(own, j);
+                        for (var r = 0u; r < ROWS; r++) { // unroll
+                            products[(l * LANES + j) * ROWS + r] += dot(queries[d * ROWS + r], other);
+                        }
+                    }
                 }
             }
-        }
-        var factors: array<f32, ROWS>;
-        for (var r = 0u; r < ROWS; r++) { // unroll
-            var bits = 0u;
-            if HAS_MASK {
-                bits = mask_bits(rows[r], key);
-            }
-            var visible: array<bool, LANES>;
-            let before = largest[r];
-            for (var j = 0u; j < LANES; j++) { // unroll
-                let score = score_of(rows[r], key + j, products[j * ROWS + r], bits >> j);
-                visible[j] = score.visible;
-                products[j * ROWS + r] = score.value;
-                largest[r] = select(largest[r], max(largest[r], score.value), score.visible);
-                seen[r] = seen[r] || score.visible;
-            }
-            factors[r] = power(before, largest[r]);
-            sum[r] *= factors[r];
-            for (var j = 0u; j < LANES; j++) { // unroll
-                let weight = select(0.0, power(products[j * ROWS + r], largest[r]), visible[j]);
-                products[j * ROWS + r] = weight;
-                sum[r] += weight;
-            }
-        }
-        for (var e = 0u; e < VALUE; e++) { // unroll
-            var own = load_value(entry, kv_head, key + lane, e);
-            if HIDES {
-                // 0 · ∞ would be NaN: what a hidden key's value holds must not count. These come in a pass of their own.
-                let special = is_special(own);
-                found_special = found_special || any(special);
-                own = select(own, vec4<f32>(), special);
-            }
+            var factors: array<f32, ROWS>;
+            // visible[r]: a bit for each key of the tile
+            var visible: array<u32, ROWS>;
             for (var r = 0u; r < ROWS; r++) { // unroll
-                sums[e * ROWS + r] *= factors[r];
-            }
-            for (var j = 0u; j < LANES; j++) { // unroll
-                let other = subgroupShuffle(own, j);
-                for (var r = 0u; r < ROWS; r++) { // unroll
-                    sums[e * ROWS + r] += products[j * ROWS + r] * other;
-                }
-            }
-        }
-    }
-    if HIDES {
-        // Infinities and NaNs among the values, for the queries that see them. Hardly ever is there one.
-        let end = select(first_tile, end_tile, subgroupMax(u32(found_special)) != 0u);
-        for (var key = first_tile; key < end; key++) {
-            var weights: array<f32, ROWS>;
-            var counts: array<bool, ROWS>;
-            for (var r = 0u; r < ROWS; r++) { // unroll
-                var product = 0.0;
-                for (var d = 0u; d < HEAD; d++) { // unroll
-                    product += dot(load_query(entry, rows[r], d), load_key(entry, kv_head, key, d));
-                }
+                let before = largest[r];
                 var bits = 0u;
                 if HAS_MASK {
                     bits = mask_bits(rows[r], key);
                 }
-                let score = score_of(rows[r], key, product, bits);
-                counts[r] = score.visible;
-                weights[r] = power(score.value, largest[r]);
-            }
-            for (var e = 0u; e < VALUE; e++) { // unroll
-                let value = load_value(entry, kv_head, key, e);
-                for (var r = 0u; r < ROWS; r++) { // unroll
-                    let special = is_special(value) & vec4<bool>(counts[r]);
-                    sums[e * ROWS + r] += select(vec4<f32>(), weights[r] * value, special);
+                for (var l = 0u; l < LOADS; l++) { // unroll
+                    for (var j = 0u; j < LANES; j++) { // unroll
+                        let index = l * LANES + j;
+                        if part == 0u {
+                            products[index * ROWS + r] *= params.scale;
+                            largest[r] = max(largest[r], products[index * ROWS + r]);
+                        } else {
+                            let score = score_of(rows[r], key + index, products[index * ROWS + r], bits >> (index & 31u));
+                            let counts = score.visible && key + index < limit;
+                            products[index * ROWS + r] = score.value;
+                            largest[r] = select(largest[r], max(largest[r], score.value), counts);
+                            visible[r] |= u32(counts) << (index & 31u);
+                        }
+                    }
+                }
+                factors[r] = power(before, largest[r]);
+                sum[r] *= factors[r];
+                seen[r] = seen[r] || visible[r] != 0u;
+                for (var l = 0u; l < LOADS; l++) { // unroll
+                    for (var j = 0u; j < LANES; j++) { // unroll
+                        let index = l * LANES + j;
+                        var weight = power(products[index * ROWS + r], largest[r]);
+                        if part == 1u {
+                            weight = select(0.0, weight, (visible[r] >> (index & 31u) & 1u) != 0u);
+                        }
+                        products[index * ROWS + r] = weight;
+                        sum[r] += weight;
+                    }
                 }
             }
+            for (var e = 0u; e < VALUE; e++) { // unroll
+                var next: array<vec4<f32>, ROWS>;
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    next[r] = sums[e * ROWS + r] * factors[r];
+                }
+                for (var l = 0u; l < LOADS; l++) { // unroll
+                    let own = load_value(entry, kv_head, key + l * LANES + lane, e);
+                    for (var j = 0u; j < LANES; j++) { // unroll
+                        let index = l * LANES + j;
+                        let other = subgroupShuffle(own, j);
+                        for (var r = 0u; r < ROWS; r++) { // unroll
+                            let added = products[index * ROWS + r] * other;
+                            if part == 0u {
+                                next[r] += added;
+                            } else {
+                                // 0 · ∞ would be NaN: what a hidden key's value holds must not count.
+                                let counts = (visible[r] >> (index & 31u) & 1u) != 0u;
+                                next[r] += select(vec4<f32>(), added, counts);
+                            }
+                        }
+                    }
+                }
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    sums[e * ROWS + r] = next[r];
+                }
+            }
+            key = select(key + KEYS, whole.x, limit == whole.x && part == 1u && key + KEYS > whole.x);
         }
     }
     for (var r = 0u; r < ROWS; r++) { // unroll

@@ -11,7 +11,6 @@
 
 // Constants
 override LHS_TEXELS: bool = true;
-override OUT_TEXELS: bool = true;
 const LANES: u32 = 8u;
 const ROWS: u32 = 32u;
 const COLS: u32 = 2u;
@@ -36,6 +35,7 @@ struct Params {
     bias_base: u32,
     out_base: u32,
     has_bias: u32,
+    out_in_texels: u32,
     grid_width: u32,
 }
 
@@ -79,7 +79,8 @@ fn store(row: u32, col: u32, sum: vec4<f32>) {
         return;
     }
     let word = (params.row_start + row) * params.all_cols + params.col_start + col;
-    if OUT_TEXELS {
+    // A parameter, not an override: a second pipeline would take longer to compile than all stores.
+    if params.out_in_texels != 0u {
         textureStore(out_texels, texel(word), sum);
     } else {
         out[(params.out_base + word) / 4u] = sum;

@@ -2,10 +2,9 @@
 
 use super::masks::MaskPlaces;
 use super::params::params;
-use super::unroll::MOST_ROUNDS;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, texels, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
-use crate::graph::{Attention, AttentionWeights, Columns, Graph, KeyBand, Scores, ValueId};
+use crate::graph::{Attention, AttentionWeights, Columns, Graph, Scores, ValueId};
 use crate::reference::Real;
 
 params! {
@@ -84,7 +83,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
             Slot::WriteTexels,
         ],
         params: Params::LAYOUT,
-        overrides: &["HAS_MASK", "HAS_BIAS", "HIDES", "OUT_TEXELS"],
+        overrides: &["HAS_MASK", "HAS_BIAS", "OUT_TEXELS"],
     },
     Kernel {
         name: "attention_weights",
@@ -113,22 +112,27 @@ const WEIGHTS_TILE: usize = 16;
 /// Words of a query and of a value that one group of four is.
 const FOUR: usize = 4;
 
+/// Keys and values that one lane of `attention_texels` loads of a tile. The loops over a narrow head are unrolled; over a wide
+/// one they are not, and what then passes through memory must be worth more keys.
+fn loads(lanes: usize, width: usize) -> usize {
+    if width <= 64 { (8 / lanes).max(1) } else { 32 / lanes }
+}
+
 /// Rows of one lane of `attention_texels`: more of them share what is loaded, and take longer to compile.
 fn texel_rows(lanes: usize) -> usize {
     (16 / lanes).clamp(1, 4)
 }
 
 /// Rounds of all loops of one invocation of a kernel that streams.
-pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention, profile: &DeviceProfile) -> u64 {
+pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
     let num_keys = graph.value(op.scores.key.tensor).shape.axes()[1];
     let [head_dim, value_dim] = [op.scores.query.count / op.scores.num_heads, op.value.count / op.scores.num_kv_heads];
-    // A loop over the groups of four of a head is unrolled up to a length.
-    let rolled = |width: usize| if width / FOUR > MOST_ROUNDS as usize { width / FOUR } else { 0 };
     let rounds = match kernel {
         TEXELS => {
-            let tile = 1 + rolled(head_dim) + rolled(value_dim);
-            // Twice: where values hold infinities, keys are met again, one by one.
-            num_keys.div_ceil(texels::lanes(profile).max(1)) * tile + num_keys * tile
+            let [head, value] = [head_dim / FOUR, value_dim / FOUR];
+            // Tiles of eight keys at least that are met whole, and some on either side; loading queries and storing sums.
+            let [keys, rolled] = if head.max(value) <= 16 { [8, 0] } else { [32, head + value] };
+            (num_keys / keys + 4) * (1 + rolled) + 4 * rolled
         }
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
         _ => num_keys * (1 + head_dim + value_dim) + value_dim,
@@ -143,7 +147,7 @@ pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) ->
         AdapterKind::Cpu => ROW,
         _ => TILED,
     };
-    rounds(kernel, graph, op, profile) <= most_rounds(profile)
+    rounds(kernel, graph, op) <= most_rounds(profile)
 }
 
 /// Between the kernels that read buffers.
@@ -164,17 +168,21 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
         let blocks = group_rows.div_ceil(rows) * op.scores.num_kv_heads * request.block.batches.len();
         fold(blocks as u64, request.profile)
     };
-    let Scores { valid_lens, attend_mask, bias, band, .. } = op.scores;
+    let Scores { attend_mask, bias, .. } = op.scores;
     let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
     let streams_texels = [op.scores.query, op.scores.key, op.value].iter().all(|c| request.texels.contains(&c.tensor));
     let (kernel, workgroups, text_constants) = if streams_texels {
         let lanes = texels::lanes(request.profile);
         let rows = texel_rows(lanes);
-        let hides = valid_lens.is_some() || attend_mask.is_some() || bias.is_some() || band != KeyBand::ALL;
-        constants.push(("HIDES", hides));
         constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
         let [head, value] = [head_dim, value_dim].map(|width| size(width / FOUR));
-        let text = vec![("LANES", size(lanes)), ("ROWS", size(rows)), ("HEAD", head), ("VALUE", value)];
+        let text = vec![
+            ("LANES", size(lanes)),
+            ("ROWS", size(rows)),
+            ("LOADS", size(loads(lanes, head_dim.max(value_dim)))),
+            ("HEAD", head),
+            ("VALUE", value),
+        ];
         (TEXELS, blocks(lanes * rows), text)
     } else if choose(request) == ROW {
         (ROW, blocks(WORKGROUP), vec![("SUMS", size(value_dim))])
@@ -188,7 +196,7 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
         kernel: Chosen::Ours(kernel),
         constants,
         text_constants,
-        rounds: rounds(kernel, request.graph, op, request.profile),
+        rounds: rounds(kernel, request.graph, op),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

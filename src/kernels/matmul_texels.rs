@@ -17,6 +17,7 @@ params! {
         bias_base: u32,
         out_base: u32,
         has_bias: u32,
+        out_in_texels: u32,
         grid_width: u32,
     }
 }
@@ -47,14 +48,12 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         bias_base,
         out_base,
         has_bias: op.bias.is_some().into(),
+        out_in_texels: request.texels.contains(&node.output).into(),
         grid_width: workgroups[0],
     };
     Launch {
         kernel: Chosen::Ours(matmul::TEXELS),
-        constants: vec![
-            ("LHS_TEXELS", request.texels.contains(&op.lhs)),
-            ("OUT_TEXELS", request.texels.contains(&node.output)),
-        ],
+        constants: vec![("LHS_TEXELS", request.texels.contains(&op.lhs))],
         text_constants: vec![("LANES", size(lanes)), ("ROWS", size(ROWS)), ("COLS", size(COLS))],
         rounds: inner as u64 / 4,
         params: bytemuck::bytes_of(&params).to_vec(),

@@ -17,7 +17,7 @@ pub(crate) const ROW_WORDS: usize = 4096;
 const MOST_STAGED_BYTES: u64 = 16 << 20;
 
 /// Fewer operations than this do not repay the second that unrolled text takes to compile.
-const FEWEST_FLOPS: u64 = 1 << 26;
+const FEWEST_FLOPS: u64 = 1 << 24;
 
 /// As many operations of an attention take a CPU adapter less time than a handful of dispatches, from buffers too.
 pub(crate) const LITTLE_FLOPS: u64 = 1 << 18;
@@ -75,7 +75,7 @@ pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfil
         && in_fours(scores.key, scores.num_kv_heads)
         && in_fours(op.value, scores.num_kv_heads)
         && graph.value(scores.key.tensor).shape.axes()[1] > 0
-        && attention::rounds(attention::TEXELS, graph, op, profile) <= super::most_rounds(profile)
+        && attention::rounds(attention::TEXELS, graph, op) <= super::most_rounds(profile)
 }
 
 /// Whether unrolled text is worth compiling for this many operations.

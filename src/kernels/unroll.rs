@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Loops of more rounds than this stay loops: their text would take seconds to compile.
-pub(super) const MOST_ROUNDS: u32 = 16;
+const MOST_ROUNDS: u32 = 16;
 
 /// The text with some of its constants (`const NAME: u32 = …;`) given another value, and marked loops unrolled.
 pub(super) fn specialised(wgsl: &str, constants: &[(&str, u32)]) -> String {
