@@ -10,7 +10,8 @@
 // running maxima and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then
 // those that only some see. Tiles outside the band and the lengths are never met.
 // Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes that
-// widths and starts are multiples of four, and a subgroup of exactly LANES lanes.
+// widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a compiler keeps in
+// registers or on the stack without an index: of wide values a workgroup takes a part, and meets the keys for it anew.
 // Arithmetic intensity: 2·ROWS·LANES operations per loaded word in every lane.
 
 // Constants
@@ -19,9 +20,11 @@ override HAS_BIAS: bool = true;
 override OUT_TEXELS: bool = true;
 const LANES: u32 = 8u;
 const ROWS: u32 = 2u;
-// Groups of four in one head: of queries and keys, of values.
+// Groups of four in a head's queries and keys; and in the part of its values that a workgroup takes.
 const HEAD: u32 = 16u;
 const VALUE: u32 = 16u;
+// Whether a lane holds its queries; those of a wide head are loaded again for every tile.
+const HOLDS: u32 = 1u;
 // Keys of a tile: loads of each lane, and all together.
 const LOADS: u32 = 4u;
 const KEYS: u32 = LOADS * LANES;
@@ -77,6 +80,7 @@ struct Params {
     mask_base: u32,
     bias_base: u32,
     out_base: u32,
+    value_parts: u32,
     grid_width: u32,
 }
 
@@ -116,8 +120,10 @@ fn load_key(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
 }
 
 fn load_value(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
+    // The last part may end behind the head; its sums are not stored.
+    let inside = min(four * 4u, params.value_dim - 4u);
     let line = (entry * params.columns + min(key, params.columns - 1u)) * params.value_stride + params.value_first;
-    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + four * 4u), 0);
+    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + inside), 0);
 }
 
 // Row `index` of a group: the query heads that share a key/value head stand side by side.
@@ -182,11 +188,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let index = workgroup.y * params.grid_width + workgroup.x;
     let kv_heads = params.num_heads / params.group;
     // The grid is folded into two dimensions and may have workgroups to spare.
-    if index / blocks >= params.entries * kv_heads {
+    if index / blocks / params.value_parts >= params.entries * kv_heads {
         return;
     }
-    let entry = params.entry_start + index / blocks / kv_heads;
-    let kv_head = index / blocks % kv_heads;
+    let entry = params.entry_start + index / blocks / params.value_parts / kv_heads;
+    let kv_head = index / blocks / params.value_parts % kv_heads;
+    let first_four = index / blocks % params.value_parts * VALUE;
     let first_row = index % blocks * ROWS * LANES + lane;
     // Rows of this lane, LANES apart; those past the end repeat the last one and are not stored.
     var rows: array<Row, ROWS>;
@@ -210,9 +217,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let whole = vec2<u32>(u32(first_whole), u32(first_whole + num_whole * i32(KEYS)));
     // queries[d · ROWS + r] = query r[4d .. 4d + 4]
     var queries: array<vec4<f32>, QUERIES>;
-    for (var d = 0u; d < HEAD; d++) { // unroll
-        for (var r = 0u; r < ROWS; r++) { // unroll
-            queries[d * ROWS + r] = load_query(entry, rows[r], d);
+    if HOLDS == 1u {
+        for (var d = 0u; d < HEAD; d++) { // unroll short
+            for (var r = 0u; r < ROWS; r++) { // unroll
+                queries[d * ROWS + r] = load_query(entry, rows[r], d);
+            }
         }
     }
     var largest: array<f32, ROWS>;
@@ -237,13 +246,21 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             let limit = select(end, whole.x, part == 1u && key < whole.x && whole.x < whole.y);
             // products[j · ROWS + r]: of query r with key j of the tile; then its score; then its weight
             var products: array<f32, SCORES>;
-            for (var d = 0u; d < HEAD; d++) { // unroll
+            for (var d = 0u; d < HEAD; d++) { // unroll short
+                var query: array<vec4<f32>, ROWS>;
+                for (var r = 0u; r < ROWS; r++) { // unroll
+                    if HOLDS == 1u {
+                        query[r] = queries[d * ROWS + r];
+                    } else {
+                        query[r] = load_query(entry, rows[r], d);
+                    }
+                }
                 for (var l = 0u; l < LOADS; l++) { // unroll
                     let own = load_key(entry, kv_head, key + l * LANES + lane, d);
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let other = subgroupShuffle(own, j);
                         for (var r = 0u; r < ROWS; r++) { // unroll
-                            products[(l * LANES + j) * ROWS + r] += dot(queries[d * ROWS + r], other);
+                            products[(l * LANES + j) * ROWS + r] += dot(query[r], other);
                         }
                     }
                 }
@@ -293,7 +310,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                     next[r] = sums[e * ROWS + r] * factors[r];
                 }
                 for (var l = 0u; l < LOADS; l++) { // unroll
-                    let own = load_value(entry, kv_head, key + l * LANES + lane, e);
+                    let own = load_value(entry, kv_head, key + l * LANES + lane, first_four + e);
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let index = l * LANES + j;
                         let other = subgroupShuffle(own, j);
@@ -321,18 +338,20 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             let line = (entry * params.all_rows + rows[r].query) * params.out_stride;
             for (var e = 0u; e < VALUE; e++) { // unroll
                 let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r], seen[r]);
-                let word = line + rows[r].head * params.value_dim + e * 4u;
-                if OUT_TEXELS {
-                    textureStore(out_texels, texel(word), value);
-                } else {
-                    let place = params.out_base + word;
-                    out[place] = value.x;
-                    out[place + 1u] = value.y;
-                    out[place + 2u] = value.z;
-                    out[place + 3u] = value.w;
+                let word = line + rows[r].head * params.value_dim + (first_four + e) * 4u;
+                if (first_four + e) * 4u < params.value_dim {
+                    if OUT_TEXELS {
+                        textureStore(out_texels, texel(word), value);
+                    } else {
+                        let place = params.out_base + word;
+                        out[place] = value.x;
+                        out[place + 1u] = value.y;
+                        out[place + 2u] = value.z;
+                        out[place + 3u] = value.w;
+                    }
                 }
             }
-            if params.statistics != 0u {
+            if params.statistics != 0u && first_four == 0u {
                 let place = params.out_base + line + params.num_heads * params.value_dim + rows[r].head * 2u;
                 out[place] = largest[r];
                 out[place + 1u] = select(0.0, sum[r], seen[r]);

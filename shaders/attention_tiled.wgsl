@@ -70,6 +70,7 @@ struct Params {
     mask_base: u32,
     bias_base: u32,
     out_base: u32,
+    value_parts: u32,
     grid_width: u32,
 }
 

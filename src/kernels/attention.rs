@@ -47,6 +47,7 @@ params! {
         mask_base: u32,
         bias_base: u32,
         out_base: u32,
+        value_parts: u32,
         grid_width: u32,
     }
 }
@@ -112,16 +113,34 @@ const WEIGHTS_TILE: usize = 16;
 /// Words of a query and of a value that one group of four is.
 const FOUR: usize = 4;
 
-/// Keys and values that one lane of `attention_texels` loads of a tile. The loops over a narrow head are unrolled; over a wide
-/// one they are not, and what then passes through memory must be worth more keys.
-fn loads(lanes: usize, width: usize) -> usize {
-    if width <= 64 { (8 / lanes).max(1) } else { 32 / lanes }
+/// How `attention_texels` divides a head of this width: what is unrolled must not be too much text, and what is not must be
+/// worth loading.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Rows of one lane.
+    rows: usize,
+    /// Keys and values that a lane loads of a tile.
+    loads: usize,
+    /// Whether a lane holds its queries.
+    holds: bool,
+    /// Parts that the values are taken in.
+    value_parts: usize,
 }
 
-/// Rows of one lane of `attention_texels`: more of them share what is loaded, and take longer to compile.
-fn texel_rows(lanes: usize) -> usize {
-    (16 / lanes).clamp(1, 4)
+impl Division {
+    fn new(lanes: usize, head_dim: usize, value_dim: usize) -> Self {
+        let narrow = head_dim.max(value_dim) <= NARROW;
+        Self {
+            rows: if narrow { (16 / lanes).clamp(1, 4) } else { 1 },
+            loads: if narrow { (8 / lanes).max(1) } else { 16 / lanes },
+            holds: narrow,
+            value_parts: value_dim.div_ceil(2 * NARROW),
+        }
+    }
 }
+
+/// The widest head whose loops are unrolled.
+const NARROW: usize = 64;
 
 /// Rounds of all loops of one invocation of a kernel that streams.
 pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
@@ -129,10 +148,9 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
     let [head_dim, value_dim] = [op.scores.query.count / op.scores.num_heads, op.value.count / op.scores.num_kv_heads];
     let rounds = match kernel {
         TEXELS => {
-            let [head, value] = [head_dim / FOUR, value_dim / FOUR];
-            // Tiles of eight keys at least that are met whole, and some on either side; loading queries and storing sums.
-            let [keys, rolled] = if head.max(value) <= 16 { [8, 0] } else { [32, head + value] };
-            (num_keys / keys + 4) * (1 + rolled) + 4 * rolled
+            // Tiles of at least four keys, or of 16 of a wide head, which is gone through group by group; some more on either side.
+            let [keys, rolled] = if head_dim.max(value_dim) <= NARROW { [4, 0] } else { [16, head_dim / FOUR] };
+            (num_keys / keys + 4) * (1 + rolled)
         }
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
         _ => num_keys * (1 + head_dim + value_dim) + value_dim,
@@ -164,33 +182,36 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
     let value_dim = op.value.count / op.scores.num_kv_heads;
     let head_dim = op.scores.query.count / op.scores.num_heads;
     let group_rows = request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads);
-    let blocks = |rows: usize| {
-        let blocks = group_rows.div_ceil(rows) * op.scores.num_kv_heads * request.block.batches.len();
+    let blocks = |rows: usize, parts: usize| {
+        let blocks = parts * group_rows.div_ceil(rows) * op.scores.num_kv_heads * request.block.batches.len();
         fold(blocks as u64, request.profile)
     };
     let Scores { attend_mask, bias, .. } = op.scores;
     let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
     let streams_texels = [op.scores.query, op.scores.key, op.value].iter().all(|c| request.texels.contains(&c.tensor));
+    let mut value_parts = 1;
     let (kernel, workgroups, text_constants) = if streams_texels {
         let lanes = texels::lanes(request.profile);
-        let rows = texel_rows(lanes);
+        let division = Division::new(lanes, head_dim, value_dim);
+        value_parts = division.value_parts;
         constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
-        let [head, value] = [head_dim, value_dim].map(|width| size(width / FOUR));
         let text = vec![
             ("LANES", size(lanes)),
-            ("ROWS", size(rows)),
-            ("LOADS", size(loads(lanes, head_dim.max(value_dim)))),
-            ("HEAD", head),
-            ("VALUE", value),
+            ("ROWS", size(division.rows)),
+            ("LOADS", size(division.loads)),
+            ("HOLDS", division.holds.into()),
+            ("HEAD", size(head_dim / FOUR)),
+            ("VALUE", size((value_dim / FOUR).div_ceil(value_parts))),
         ];
-        (TEXELS, blocks(lanes * rows), text)
+        (TEXELS, blocks(lanes * division.rows, value_parts), text)
     } else if choose(request) == ROW {
-        (ROW, blocks(WORKGROUP), vec![("SUMS", size(value_dim))])
+        (ROW, blocks(WORKGROUP, 1), vec![("SUMS", size(value_dim))])
     } else {
-        (TILED, blocks(TILED_ROWS), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])
+        (TILED, blocks(TILED_ROWS, 1), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])
     };
     let mut params = params(&op.scores, op.value, value_dim, request);
     params.statistics = op.statistics.into();
+    params.value_parts = size(value_parts);
     params.grid_width = workgroups[0];
     Launch {
         kernel: Chosen::Ours(kernel),
@@ -282,6 +303,7 @@ fn params(scores: &Scores, value: Columns, value_dim: usize, request: &Request<'
         mask_base,
         bias_base,
         out_base,
+        value_parts: 1,
         grid_width: 0,
     }
 }

@@ -1,12 +1,13 @@
-//! The one expansion of a shader's text: loops marked `// unroll` over a constant become their bodies, one after the other.
+//! The one expansion of a shader's text: loops marked `// unroll` over a constant become their bodies, one after the other;
+//! those marked `// unroll short` only where they are.
 //!
 //! Compilers of CPU adapters keep an array in memory when a loop's variable indexes it, and do not unroll. Unmarked and
 //! unexpanded the text means the same and is valid WGSL.
 
 use std::collections::BTreeMap;
 
-/// Loops of more rounds than this stay loops: their text would take seconds to compile.
-const MOST_ROUNDS: u32 = 16;
+/// Loops of more rounds than this stay loops: their text would take seconds to compile. The second is that of short ones.
+const MOST_ROUNDS: [u32; 2] = [32, 16];
 
 /// The text with some of its constants (`const NAME: u32 = …;`) given another value, and marked loops unrolled.
 pub(super) fn specialised(wgsl: &str, constants: &[(&str, u32)]) -> String {
@@ -49,7 +50,8 @@ fn unroll(lines: &[String], known: &BTreeMap<String, u32>, text: &mut String) {
     let mut rest = lines;
     while let [line, behind @ ..] = rest {
         let marked = marked_loop(line, known);
-        let end = marked.as_ref().and_then(|(_, _, indent)| behind.iter().position(|line| *line == format!("{indent}}}")));
+        let end =
+            marked.as_ref().and_then(|(_, _, indent)| behind.iter().position(|line| *line == format!("{indent}}}")));
         let (Some((variable, rounds, indent)), Some(end)) = (marked, end) else {
             text.push_str(line);
             text.push('\n');
@@ -67,12 +69,13 @@ fn unroll(lines: &[String], known: &BTreeMap<String, u32>, text: &mut String) {
 
 /// Variable, rounds and indentation of `for (var x = 0u; x < BOUND; x++) { // unroll`, unless there are too many rounds.
 fn marked_loop<'a>(line: &'a str, known: &BTreeMap<String, u32>) -> Option<(&'a str, u32, &'a str)> {
-    let head = line.strip_suffix(" { // unroll")?;
+    let long = line.strip_suffix(" { // unroll").map(|head| (head, MOST_ROUNDS[0]));
+    let (head, most) = long.or_else(|| Some((line.strip_suffix(" { // unroll short")?, MOST_ROUNDS[1])))?;
     let (indent, head) = head.split_once("for (var ")?;
     let (variable, rest) = head.split_once(" = 0u; ")?;
     let (condition, _) = rest.split_once("; ")?;
     let rounds = value_of(condition.split_once(" < ")?.1, known)?;
-    (rounds <= MOST_ROUNDS).then_some((variable, rounds, indent))
+    (rounds <= most).then_some((variable, rounds, indent))
 }
 
 #[cfg(test)]
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_long_loop_stays_a_loop() {
-        assert!(specialised(TEXT, &[("LANES", 64)]).contains("for (var i"));
-        assert_eq!(specialised(TEXT, &[("LANES", 64)]).lines().count(), TEXT.lines().count());
+        assert!(specialised(TEXT, &[("LANES", 256)]).contains("for (var i"));
+        assert_eq!(specialised(TEXT, &[("LANES", 256)]).lines().count(), TEXT.lines().count());
     }
 }
