@@ -18,12 +18,12 @@ pub use tensor::Tensor;
 use web_time::Instant;
 
 use crate::error::Error;
-use crate::gpu::{Gpu, Mapped, Pipeline};
+use crate::gpu::{Asked, Gpu, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
-use texels::Texels;
 use program::{Place, Places, Program, SMALLEST_BUFFER};
+use texels::Texels;
 
 /// More dispatches than this are not recorded into one encoder, and not submitted at once.
 const MOST_DISPATCHES: usize = 1024;
@@ -136,13 +136,16 @@ impl Plan {
             steps.push(buffers.bind(gpu, &graph, index, dispatch).await?);
         }
         let Buffers { own, shared, readback, texels, .. } = buffers;
-        for (id, value) in upload::constants(&graph, &parameters) {
-            if let Some(buffer) = own.get(&id) {
-                gpu.queue().write_buffer(buffer, 0, bytemuck::cast_slice(&value));
+        let constants = upload::constants(&graph, &parameters);
+        let write = |_: &wgpu::Device| {
+            for (id, value) in &constants {
+                if let Some(buffer) = own.get(id) {
+                    gpu.queue().write_buffer(buffer, 0, bytemuck::cast_slice(value));
+                }
+                texels.write(gpu.queue(), *id, value);
             }
-            texels.write(gpu.queue(), id, &value);
-        }
-        gpu.check()?;
+        };
+        gpu.guarded("the parameters", write).await?;
         let (peak_bytes, running) = (program.peak_bytes(), AtomicBool::new(false));
         Ok(Self { gpu: gpu.clone(), graph, own, users, shared, texels, steps, readback, peak_bytes, running })
     }
@@ -169,14 +172,20 @@ impl Plan {
     /// nor given back: what is in those buffers counts.
     ///
     /// # Errors
-    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not
-    /// over; [`Error::DeviceLost`] and [`Error::Gpu`] where the device failed.
+    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not over;
+    /// [`Error::Gpu`] where the device refuses the work, as it does where a buffer of the user's is destroyed or mapped;
+    /// [`Error::DeviceLost`].
     pub async fn run(&self, inputs: &Inputs<'_>) -> Result<RunOutput, Error> {
         let _turn = Turn::take(&self.running)?;
+        let given = inputs.of(&self.graph, Source::Input, &self.users)?;
         let start = Instant::now();
-        self.upload(inputs)?;
-        let uploaded = Instant::now();
-        let mapped = self.submit().await?;
+        let mut uploaded = start;
+        let work = |_: &wgpu::Device| {
+            upload::write_all(self.gpu.queue(), &self.own, &given);
+            uploaded = Instant::now();
+            self.submit()
+        };
+        let mapped = self.gpu.scoped("a run", work).await?.wait().await?;
         let computed = Instant::now();
         let outputs = self.split_outputs(&mapped.words()?)?;
         let timing = RunTiming { upload: uploaded - start, gpu: computed - uploaded, readback: computed.elapsed() };
@@ -185,16 +194,19 @@ impl Plan {
 
     /// Hands new inputs to the queue, for a later [`encode`](Self::encode): what is submitted after this reads them.
     ///
+    /// Outside a browser the future is ready at once.
+    ///
     /// # Errors
-    /// Those of missing or misshapen inputs.
-    pub fn upload(&self, inputs: &Inputs<'_>) -> Result<(), Error> {
-        for (id, _, value) in inputs.of(&self.graph, Source::Input, &self.users)? {
-            upload::write(self.gpu.queue(), &self.own[&id], value);
-        }
-        Ok(())
+    /// Those of missing or misshapen inputs; [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses them.
+    pub async fn upload(&self, inputs: &Inputs<'_>) -> Result<(), Error> {
+        let given = inputs.of(&self.graph, Source::Input, &self.users)?;
+        self.gpu.guarded("the inputs", |_| upload::write_all(self.gpu.queue(), &self.own, &given)).await
     }
 
     /// Records the work into the user's encoder, as one compute pass: nothing is submitted, nothing read back.
+    ///
+    /// The encoder has to be of the plan's device, and buffers have to be there and not mapped when it is submitted.
+    /// WebGPU tells of either in `finish` and `submit`, which are the caller's.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] for more dispatches than one encoder should hold; [`run`](Self::run) submits in parts.
@@ -221,8 +233,24 @@ impl Plan {
         self.own.iter().find(|(id, _)| self.graph.value(**id).name == name).map(|(_, buffer)| buffer)
     }
 
-    /// Submits everything, in parts where it is much, and waits for the outputs.
-    async fn submit(&self) -> Result<Mapped<'_>, Error> {
+    /// Fills every buffer of the plan's own that a run writes with NaN, so that whatever a kernel forgets to write
+    /// shows: for tests of kernels, one's own among them.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses.
+    pub async fn poison(&self) -> Result<(), Error> {
+        let outputs = self.returned().filter_map(|id| self.own.get(&id));
+        let fill = |_: &wgpu::Device| {
+            for buffer in outputs.chain(&self.shared) {
+                upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
+            }
+            self.texels.poison(self.gpu.queue(), &self.graph);
+        };
+        self.gpu.guarded("NaN in every buffer", fill).await
+    }
+
+    /// Submits everything, in parts where it is much, and asks for the outputs.
+    fn submit(&self) -> Asked<'_> {
         let queue = self.gpu.queue();
         let mut encoder = self.encoder();
         self.stage(&mut encoder);
@@ -234,16 +262,7 @@ impl Plan {
         }
         let bytes = self.encode_readback(&mut encoder);
         queue.submit([encoder.finish()]);
-        self.gpu.map(&self.readback, bytes).await
-    }
-
-    /// Fills every buffer that a run writes with NaN, so that a test sees whatever a run forgets to write.
-    pub fn poison(&self) {
-        let outputs = self.returned().filter_map(|id| self.own.get(&id));
-        for buffer in outputs.chain(&self.shared) {
-            upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
-        }
-        self.texels.poison(self.gpu.queue(), &self.graph);
+        self.gpu.ask_for(&self.readback, bytes)
     }
 
     /// Copies the inputs that kernels read from textures there.

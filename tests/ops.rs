@@ -257,7 +257,7 @@ fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
         let plan =
             pollster::block_on(multihead::Plan::new(&gpu, &graph, &Inputs::new(), &multihead::PlanOptions::default()))
                 .unwrap();
-        plan.poison();
+        pollster::block_on(plan.poison()).unwrap();
         let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
         let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
         assert_eq!(got, truth);
@@ -315,7 +315,7 @@ fn copy() {
         for gpu in &devices {
             let options = multihead::PlanOptions::default();
             let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
-            plan.poison();
+            pollster::block_on(plan.poison()).unwrap();
             let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
             for (index, (got, truth)) in got.data().iter().zip(truth["out"].data()).enumerate() {

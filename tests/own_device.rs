@@ -11,36 +11,9 @@ use multihead::{
     AttentionInputs, DType, Error, Gpu, GraphBuilder, HostTensor, Inputs, Mask, Plan, PlanOptions, Tensor, reference,
 };
 use support::layers::Spec;
+use support::users::{users_buffer, users_device, words};
 use support::{cramped_gpu, first_difference, gpu, random};
 use wgpu::BufferUsages as Usage;
-
-/// A device that the library has nothing to do with, at WebGPU's default limits.
-fn users_device() -> (wgpu::Device, wgpu::Queue) {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).unwrap();
-    pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).unwrap()
-}
-
-fn users_buffer(device: &wgpu::Device, bytes: u64, usage: Usage) -> wgpu::Buffer {
-    device.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("user's"),
-        size: bytes,
-        usage,
-        mapped_at_creation: false,
-    })
-}
-
-fn words(gpu: &Gpu, buffer: &wgpu::Buffer) -> Vec<f32> {
-    let (device, queue) = (gpu.device(), gpu.queue());
-    let readable = users_buffer(device, buffer.size(), Usage::MAP_READ | Usage::COPY_DST);
-    let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-    encoder.copy_buffer_to_buffer(buffer, 0, &readable, 0, buffer.size());
-    queue.submit([encoder.finish()]);
-    readable.map_async(wgpu::MapMode::Read, .., |mapped| mapped.unwrap());
-    device.poll(wgpu::PollType::wait_indefinitely()).unwrap();
-    let view = readable.get_mapped_range(..).unwrap();
-    bytemuck::pod_collect_to_vec(&view)
-}
 
 /// (B, L, E) out of rows of (query, key, value) side by side.
 fn unpacked(packed: &[f32], part: usize, [batch, length, width]: [usize; 3]) -> HostTensor {
@@ -85,7 +58,7 @@ fn attention_between_the_users_buffers_with_offsets_and_strides() {
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     plan.encode(&mut encoder).unwrap();
     queue.submit([encoder.finish()]);
-    let written = words(&gpu, &target);
+    let written = words(gpu.device(), gpu.queue(), &target);
 
     let place = |row: usize, col: usize| 2 + row / length * length * 16 + row % length * 16 + col;
     let got: Vec<f32> = (0..batch * length)
@@ -145,7 +118,7 @@ fn a_device_with_less_than_webgpu_guarantees_is_refused_with_the_numbers() {
     let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
     let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
     let error = Gpu::adopt(&device, &queue).unwrap_err();
-    insta::assert_snapshot!(error, @"a kernel needs 256 invocations, but what the device was requested with is 64; request it with wgpu::Limits::default() or more");
+    insta::assert_snapshot!(error, @"a kernel needs 256 invocations, but the device's max_compute_invocations_per_workgroup is 64; request the device with wgpu::Limits::default() or more");
 }
 
 #[test]
@@ -246,7 +219,7 @@ fn a_users_kernel_writes_nothing_behind_its_tensor() {
     pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap();
     let mut expected = vec![-7.0_f32; 16];
     expected[..5].copy_from_slice(&[1.0, -4.0, 9.0, -16.0, 25.0]);
-    assert!(words(&gpu, &buffer).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+    assert!(words(gpu.device(), gpu.queue(), &buffer).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use super::program::{Binding, Dispatch, Home, Places, Program, SMALLEST_BUFFER, 
 use super::texels::Texels;
 use super::{BoundStep, Tensor};
 use crate::error::Error;
-use crate::gpu::{Gpu, PipelineSource};
+use crate::gpu::{Gpu, PipelineSource, UNIFORM_STRIDE};
 use crate::graph::{Graph, ValueId};
 use crate::kernels::{self, Chosen, Slot};
 
-/// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
-const PARAMS_STRIDE: usize = 256;
+/// How far apart the parameters of two dispatches lie.
+const PARAMS_STRIDE: usize = UNIFORM_STRIDE as usize;
 
 /// All buffers of a plan.
 pub(super) struct Buffers {
@@ -62,7 +62,7 @@ impl Buffers {
             readback: buffer(gpu, "mha.readback", readback_bytes(graph, places), Usage::MAP_READ | Usage::COPY_DST)
                 .await?,
         };
-        gpu.queue().write_buffer(&buffers.params, 0, &params);
+        gpu.guarded("mha.params", |_| gpu.queue().write_buffer(&buffers.params, 0, &params)).await?;
         Ok(buffers)
     }
 

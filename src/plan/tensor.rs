@@ -22,7 +22,9 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor without gaps from the first byte of a buffer on. The buffer needs the usage `STORAGE`.
+    /// A tensor without gaps from the first byte of a buffer on. The buffer needs the usage `STORAGE`, and must come from
+    /// the device that the plan is compiled for. wgpu cannot tell a buffer of another `wgpu::Instance` from one of its
+    /// own: it panics, or takes the wrong one.
     ///
     /// `valid_lens` are 32-bit unsigned integers there; truth values of `attend_mask` lie 32 to a word, lowest bit
     /// first.
