@@ -270,3 +270,37 @@ fn what_the_compiler_says_of_a_users_kernel_is_passed_on() {
     // The name alone does not make a kernel: another text under it is compiled anew.
     assert!(plan(SIGNED_SQUARE).is_ok());
 }
+
+/// Wherever a shader's type is larger than what lies behind its binding.
+#[test]
+fn a_users_type_larger_than_its_binding_is_refused_by_the_plan() {
+    let gpu = gpu();
+    let w = HostTensor::new([3, 12], vec![0.0; 36]).unwrap();
+    let shader = |uniform: &str, x: &str, out: &str| {
+        format!(
+            "@group(0) @binding(0) var<uniform> params: {uniform};
+             @group(0) @binding(1) var<storage, read> x: {x};
+             @group(0) @binding(2) var<storage, read_write> out: {out};
+             @compute @workgroup_size(1) fn main() {{ out[0] = x[0] + params[0]; }}"
+        )
+    };
+    let plan = |params: usize, [uniform, x, out]: [&str; 3]| {
+        let Custom { kernel, inputs } = square(&shader(uniform, x, out), true);
+        let kernel = CustomKernel { params: vec![0; params], ..(*kernel).clone() };
+        let graph = squared_graph(Custom { kernel: Arc::new(kernel), inputs });
+        pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new().with("W", &w), &PlanOptions::default()))
+    };
+    assert!(plan(16, ["vec4<f32>", "array<f32, 12>", "array<f32>"]).is_ok());
+    assert!(plan(8, ["vec2<f32>", "array<f32>", "array<f32, 12>"]).is_ok());
+    for (params, types) in [
+        (0, ["vec4<f32>", "array<f32>", "array<f32>"]),
+        (12, ["vec4<f32>", "array<f32>", "array<f32>"]),
+        (4, ["vec2<f32>", "array<f32>", "array<f32>"]),
+        (16, ["vec4<f32>", "array<f32, 13>", "array<f32>"]),
+        (16, ["vec4<f32>", "array<f32>", "array<f32, 13>"]),
+    ] {
+        let error = plan(params, types).unwrap_err();
+        assert!(matches!(error, Error::Gpu { .. }), "{types:?}: {error}");
+        assert!(error.to_string().contains("signed_square"), "{types:?}: {error}");
+    }
+}

@@ -19,7 +19,7 @@ pub struct CustomKernel {
     pub name: String,
     /// The shader.
     pub wgsl: String,
-    /// The bytes of the uniform at binding 0, at most 256.
+    /// The bytes of the uniform at binding 0, all that its type has, and at most 256.
     pub params: Vec<u8>,
     /// The grid of workgroups.
     pub workgroups: [u32; 3],
