@@ -1,6 +1,7 @@
 //! A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
 
 mod bind;
+mod overlap;
 mod program;
 mod rewriting;
 mod summary;
@@ -22,6 +23,7 @@ use crate::gpu::{Asked, Gpu, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
+use overlap::Laid;
 use program::{Place, Places, Program, SMALLEST_BUFFER};
 use texels::Texels;
 
@@ -112,24 +114,24 @@ impl Plan {
     ///
     /// # Errors
     /// Those of missing or misshapen parameters and tensors; [`Error::LimitExceeded`] with the numbers where the graph
-    /// does not fit the device, found before anything is allocated; [`Error::Gpu`] where the driver refuses an object.
+    /// does not fit the device, found before anything is allocated; [`Error::Invalid`] where tensors lie on each other
+    /// and a run would need what it has written over; [`Error::Gpu`] where the driver refuses an object.
     pub async fn new(gpu: &Gpu, graph: &Graph, parameters: &Inputs<'_>, options: &PlanOptions) -> Result<Self, Error> {
         for (name, tensor) in &options.tensors {
             tensor.check(tensor::value_named(graph, name)?.1)?;
         }
         let strided =
             options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
-        let graph = rewriting::rewritten(&graph.with_strides(&strided.collect())?, gpu.profile(), options)?;
-        let tensors: Tensors = options
-            .tensors
-            .iter()
-            .map(|(name, tensor)| Ok((tensor::value_named(&graph, name)?.0, tensor.clone())))
-            .collect::<Result<_, Error>>()?;
-        let places: Places =
-            tensors.iter().map(|(&id, tensor)| (id, Place { offset: tensor.offset(), end: tensor.end() })).collect();
+        let source = graph;
+        let graph = rewriting::rewritten(&source.with_strides(&strided.collect())?, gpu.profile(), options)?;
+        let laid = laid(&graph, source, &options.tensors)?;
+        let place = |tensor: &Tensor| Place { offset: tensor.offset(), end: tensor.end() };
+        let places: Places = laid.iter().map(|laid| (laid.id, place(laid.tensor))).collect();
+        let tensors: Tensors = laid.iter().map(|laid| (laid.id, laid.tensor.clone())).collect();
         let users: BTreeSet<ValueId> = places.keys().copied().collect();
         let parameters = parameters.of(&graph, Source::Parameter, &users)?;
         let program = Program::new(&graph, gpu.profile(), &options.preferred_kernels, &places)?;
+        overlap::check(&graph, &program.dispatches, &laid)?;
         let buffers = Buffers::new(gpu, &graph, &program, &tensors, &places).await?;
         let mut steps = Vec::with_capacity(program.dispatches.len());
         for (index, dispatch) in program.dispatches.iter().enumerate() {
@@ -162,7 +164,8 @@ impl Plan {
         self.steps.len()
     }
 
-    /// Bytes of the buffers of parameters, inputs, outputs and intermediates together.
+    /// Bytes of the plan's own buffers of parameters, inputs, outputs and intermediates together; those of the user's
+    /// are not counted.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
@@ -305,6 +308,19 @@ impl Plan {
         }
         Ok(outputs)
     }
+}
+
+/// The user's tensors with their values in the compiled graph and in the one that it was compiled from.
+fn laid<'a>(
+    compiled: &Graph,
+    source: &'a Graph,
+    tensors: &'a BTreeMap<String, Tensor>,
+) -> Result<Vec<Laid<'a>>, Error> {
+    let laid = |(name, tensor): (&String, &'a Tensor)| {
+        let (id, value) = (tensor::value_named(compiled, name)?.0, tensor::value_named(source, name)?.1);
+        Ok(Laid { id, tensor, value })
+    };
+    tensors.iter().map(laid).collect()
 }
 
 /// Records dispatches as one compute pass.

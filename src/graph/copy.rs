@@ -110,6 +110,8 @@ impl Graph {
                 (source, Some(strides)) => {
                     let row = Shape::from([span(axes, strides).unwrap_or(usize::MAX)]);
                     let input = builder.given(&value.name, row, value.dtype, source)?;
+                    // An output that is given lies where it is given.
+                    outputs.insert(id, input);
                     let copied = builder.copy(&dense, copy(input, axes, strides, &dense_strides(axes)))?;
                     builder.reshaped(copied, value.shape.clone())
                 }
@@ -124,7 +126,7 @@ impl Graph {
         let found = self.values().find(|(id, value)| {
             value.name == name && (!matches!(value.source, Source::Node(_)) || self.outputs().contains(id))
         });
-        let Some((id, value)) = found else {
+        let Some((_, value)) = found else {
             return Err(Error::Invalid(format!(
                 "the graph has no input, parameter or output \"{name}\" to be strided"
             )));
@@ -140,7 +142,7 @@ impl Graph {
                 value.shape
             )));
         }
-        if self.outputs().contains(&id) && !is_injective(axes, strides) {
+        if matches!(value.source, Source::Node(_)) && !is_injective(axes, strides) {
             return Err(Error::Invalid(format!(
                 "{name} {} would be written with strides {strides:?}, by which elements fall on each other",
                 value.shape

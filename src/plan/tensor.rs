@@ -6,6 +6,9 @@ use crate::graph::{Graph, Value, ValueId};
 
 /// A tensor in a buffer on the device, for an input, a parameter or an output that lies in the user's own memory.
 ///
+/// Tensors may lie on each other where a run loses nothing by it: an output in the place of an input that has been
+/// read for the last time before. The plan refuses the rest.
+///
 /// # Example
 /// ```no_run
 /// # fn of(buffer: &wgpu::Buffer) -> multihead::Tensor {
