@@ -29,7 +29,7 @@ impl Tensor {
     /// the device that the plan is compiled for. wgpu cannot tell a buffer of another `wgpu::Instance` from one of its
     /// own: it panics, or takes the wrong one.
     ///
-    /// `valid_lens` are 32-bit unsigned integers there; truth values of `attend_mask` lie 32 to a word, lowest bit
+    /// `valid_lens` are 32-bit unsigned integers there, which nobody checks: beyond Lk they hide no key. Truth values of `attend_mask` lie 32 to a word, lowest bit
     /// first.
     #[must_use]
     pub fn new(buffer: &wgpu::Buffer) -> Self {
