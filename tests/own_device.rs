@@ -239,16 +239,6 @@ fn grids_that_no_device_takes_are_refused_with_the_numbers() {
 }
 
 #[test]
-fn lengths_and_truth_values_cannot_be_strided() {
-    let mut builder = GraphBuilder::new();
-    let lens = builder.input("valid_lens", [2], DType::U32).unwrap();
-    let copy = multihead::graph::CopyStrided { input: lens, axes: [2, 1, 1, 1], from: [1, 0, 0, 0], to: [1, 0, 0, 0] };
-    assert!(builder.copy("copied", copy).is_err());
-    let graph = builder.finish(&[]);
-    assert!(graph.with_strides(&[("valid_lens".to_owned(), vec![2])].into()).is_err());
-}
-
-#[test]
 fn without_a_twin_the_cpu_says_so() {
     let mut rng = fastrand::Rng::with_seed(37);
     let (x, w) = (random(&mut rng, [1, 12]), random(&mut rng, [3, 12]));

@@ -131,7 +131,7 @@ fn inputs_that_do_not_fit_the_graph_are_refused() {
     let integers = HostTensor::new([1, 2], vec![1_u32, 2]).unwrap();
     insta::assert_snapshot!(refusal(&Inputs::new()), @"x (1, 2) is missing; every input and parameter of the graph must be given");
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &wide)), @"x has shape (2, 1), but the graph was built for (1, 2)");
-    insta::assert_snapshot!(refusal(&Inputs::new().with("x", &integers)), @"x is U32, but the graph was built for F32");
+    insta::assert_snapshot!(refusal(&Inputs::new().with("x", &integers)), @"x is given as 32-bit unsigned integers, but the graph was built for 32-bit floats");
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &x).with("y", &x)), @r#"the graph has no input "y"; it has x"#);
     assert_eq!(pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap().outputs["y"].data(), [3.0]);
 }

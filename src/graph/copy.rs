@@ -85,7 +85,8 @@ impl Graph {
     /// # Errors
     /// [`Error::Invalid`] for a name that the graph does not have, strides that are not one for each of at most four
     /// axes, or output strides by which elements would fall on each other.
-    pub fn with_strides(&self, strides: &BTreeMap<String, Vec<usize>>) -> Result<Self, Error> {
+    pub(crate) fn with_strides(&self, strides: &BTreeMap<String, Vec<usize>>) -> Result<Self, Error> {
+        self.check_outputs()?;
         for (name, strides) in strides {
             self.check_strides(name, strides)?;
         }
@@ -132,7 +133,8 @@ impl Graph {
             )));
         };
         if value.dtype != DType::F32 {
-            let sentence = format!("{name} is not 32-bit floats, and only those can be strided; give it without gaps");
+            let sentence =
+                format!("{name} is {}, and only {} can be strided; give it without gaps", value.dtype, DType::F32);
             return Err(Error::Invalid(sentence));
         }
         let axes = value.shape.axes();
@@ -207,6 +209,18 @@ mod tests {
         assert_eq!(span(&[2, 0], &[10, 1]), Some(0));
         assert_eq!(span(&[usize::MAX, 2], &[usize::MAX, 1]), None);
         assert_eq!(dense_strides(&[2, 3, 4]), [12, 4, 1]);
+    }
+
+    #[test]
+    fn lengths_and_truth_values_cannot_be_strided() {
+        for dtype in [DType::U32, DType::Bool] {
+            let mut builder = GraphBuilder::new();
+            let input = builder.input("x", [2], dtype).unwrap();
+            let op = CopyStrided { input, axes: [2, 1, 1, 1], from: [1, 0, 0, 0], to: [1, 0, 0, 0] };
+            assert!(builder.copy("copied", op).is_err());
+            let error = builder.finish(&[]).with_strides(&[("x".to_owned(), vec![2])].into()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("x is {dtype}")), "{error}");
+        }
     }
 
     #[test]

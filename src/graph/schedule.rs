@@ -62,6 +62,7 @@ impl Schedule {
     /// # Errors
     /// [`Error::LimitExceeded`] when even one row of one matrix does not fit.
     pub(crate) fn new(graph: &Graph, limits: Limits, texels: &BTreeSet<ValueId>) -> Result<Self, Error> {
+        graph.check_outputs()?;
         let mut schedule = Self { steps: Vec::new(), scratch: Vec::new() };
         let nodes = graph.nodes();
         let mut first = 0;
