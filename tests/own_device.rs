@@ -238,6 +238,28 @@ fn grids_that_no_device_takes_are_refused_with_the_numbers() {
     assert!(matches!(error, Error::LimitExceeded { need: 70_000, .. }), "{error}");
 }
 
+/// A user's kernel sees its tensors from their first element on, which no binding can do at every offset.
+#[test]
+fn a_tensor_where_no_binding_can_start_is_copied_for_a_users_kernel_if_it_has_strides() {
+    let gpu = gpu();
+    let buffer = users_buffer(gpu.device(), 1_024, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC);
+    let x: Vec<f32> = (0..5_u8).map(|i| f32::from(i) - 2.0).collect();
+    gpu.queue().write_buffer(&buffer, 4, bytemuck::cast_slice(&x));
+    let plan = |tensor: Tensor| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", [5], DType::F32).unwrap();
+        let y = builder.custom("y", Custom { inputs: vec![x], ..square(SIGNED_SQUARE, true) }, [5]).unwrap();
+        let options = PlanOptions { tensors: [("x".to_owned(), tensor)].into(), ..PlanOptions::default() };
+        pollster::block_on(Plan::new(&gpu, &builder.finish(&[y]), &Inputs::new(), &options))
+    };
+    let error = plan(Tensor::new(&buffer).at(4)).unwrap_err().to_string();
+    let expected = "the offset of x, which signed_square binds, is 4, but must be a multiple of ";
+    assert!(error.starts_with(expected) && error.contains("give it strides"), "{error}");
+    let plan = plan(Tensor::new(&buffer).at(4).with_strides([1])).unwrap();
+    let got = pollster::block_on(plan.run(&Inputs::new())).unwrap();
+    assert_eq!(got.outputs["y"].data(), [-4.0, -1.0, 0.0, 1.0, 4.0]);
+}
+
 #[test]
 fn without_a_twin_the_cpu_says_so() {
     let mut rng = fastrand::Rng::with_seed(37);

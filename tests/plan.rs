@@ -161,7 +161,7 @@ fn outputs_that_no_buffer_could_take_to_the_host_are_refused_with_the_numbers() 
     let query = HostTensor::new([1, 2896, 64], vec![0.0; 2896 * 64]).unwrap();
     let graph = layer.graph(&AttentionInputs::self_attention(query).call_shape(), true).unwrap();
     let error = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap_err();
-    insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or use --device cpu"#);
+    insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or compute on the CPU"#);
 }
 
 #[test]

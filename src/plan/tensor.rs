@@ -29,8 +29,8 @@ impl Tensor {
     /// the device that the plan is compiled for. wgpu cannot tell a buffer of another `wgpu::Instance` from one of its
     /// own: it panics, or takes the wrong one.
     ///
-    /// `valid_lens` are 32-bit unsigned integers there, which nobody checks: beyond Lk they hide no key. Truth values of `attend_mask` lie 32 to a word, lowest bit
-    /// first.
+    /// `valid_lens` are 32-bit unsigned integers there, which nobody checks: beyond Lk they hide no key. Truth values of
+    /// `attend_mask` lie 32 to a word, lowest bit first.
     #[must_use]
     pub fn new(buffer: &wgpu::Buffer) -> Self {
         Self { buffer: buffer.clone(), offset: 0, strides: None }
