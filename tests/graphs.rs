@@ -111,3 +111,31 @@ fn an_output_is_given_once_and_is_floats() {
         assert_eq!(error.to_string(), format!("the output lens is {dtype}, but outputs are 32-bit floats"));
     }
 }
+
+/// Sizes that are no axes, so that no shape is wrong.
+#[test]
+fn numbers_that_no_op_has_are_refused() {
+    let huge = [0, 1 << 30, 1 << 40, usize::MAX];
+    for group in huge {
+        let mut builder = GraphBuilder::new();
+        let [x, w, _] = operands(&mut builder);
+        let error = builder.matmul("out", Matmul { group, ..matmul(x, w) }).unwrap_err();
+        assert!(matches!(error, Error::OutOfRange { .. }), "{group}: {error}");
+    }
+    for num_heads in huge {
+        let mut builder = GraphBuilder::new();
+        let [input, ..] = operands(&mut builder);
+        assert!(builder.transpose_qkv("split", TransposeHeads { input, num_heads }).is_err(), "{num_heads}");
+        assert!(builder.transpose_output("joined", TransposeHeads { input, num_heads }).is_err(), "{num_heads}");
+        assert!(builder.softmax("weights", Softmax { num_heads, ..softmax(input) }).is_err(), "{num_heads}");
+        let extra = Softmax { extra_keys: num_heads, ..softmax(input) };
+        assert_eq!(builder.softmax("extra", extra).is_ok(), num_heads == 0, "{num_heads}");
+    }
+    for axes in [[1, 1, 1 << 40, 1 << 40], [1, 1, usize::MAX, 1], [1 << 30, 1, 1, 1], [usize::MAX; 4]] {
+        let mut builder = GraphBuilder::new();
+        let [input, ..] = operands(&mut builder);
+        for (from, to) in [([0; 4], [0; 4]), ([0; 4], [usize::MAX; 4]), ([usize::MAX; 4], [0; 4])] {
+            assert!(builder.copy("out", CopyStrided { input, axes, from, to }).is_err(), "{axes:?}");
+        }
+    }
+}

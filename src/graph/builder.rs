@@ -75,6 +75,13 @@ impl GraphBuilder {
     /// [`Error::WrongShape`] naming both shapes, [`Error::Invalid`] for a value of another graph or type.
     pub fn matmul(&mut self, name: &str, op: Matmul) -> Result<ValueId, Error> {
         self.reads(name, [(Some(op.lhs), DType::F32), (Some(op.rhs), DType::F32), (op.bias, DType::F32)])?;
+        if !(1..FAR).contains(&op.group) {
+            return Err(Error::OutOfRange {
+                what: format!("the group of {name}"),
+                value: op.group.to_string(),
+                allowed: format!("must be between 1 and {}", FAR - 1),
+            });
+        }
         let lhs = self.axes(op.lhs);
         let rhs = self.axes(op.rhs);
         let (inner, cols) = match (rhs, op.transpose_rhs) {
@@ -306,6 +313,7 @@ impl GraphBuilder {
     /// [`matmul`](Self::matmul).
     pub fn copy(&mut self, name: &str, op: CopyStrided) -> Result<ValueId, Error> {
         self.reads(name, [(Some(op.input), DType::F32)])?;
+        check_size(name, &Shape::from(op.axes))?;
         let reach = |strides: [usize; 4]| span(&op.axes, &strides).unwrap_or(usize::MAX);
         let length = self.shape(op.input).checked_len().unwrap_or(0);
         if reach(op.from) > length {
@@ -406,27 +414,33 @@ impl GraphBuilder {
         if self.graph.values.iter().any(|value| value.name == name) {
             return Err(Error::Invalid(format!("the graph already has a value named \"{name}\"")));
         }
-        // Positions are compared as i32 sums of a row and a band, so no axis may reach the band's far end.
-        let longest = shape.axes().iter().copied().max().unwrap_or(0);
-        let far = KeyBand::FAR.unsigned_abs() as usize;
-        if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
-            let sentence =
-                format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
-            return Err(Error::Invalid(sentence));
-        }
-        if longest >= far {
-            return Err(Error::LimitExceeded {
-                what: format!("{name} {shape}"),
-                need: longest as u64,
-                have: far as u64 - 1,
-                unit: "elements along one axis",
-                limit: "the longest that can be indexed".into(),
-                hint: "cut the sequences into pieces".into(),
-            });
-        }
+        check_size(name, &shape)?;
         self.graph.values.push(Value { name: name.into(), shape, dtype, source });
         Ok(ValueId(self.graph.values.len() - 1))
     }
+}
+
+/// No axis is as long. Positions are compared as i32 sums of a row and a band, so none may reach the band's far end.
+const FAR: usize = KeyBand::FAR.unsigned_abs() as usize;
+
+/// Refuses what cannot be counted or indexed.
+fn check_size(name: &str, shape: &Shape) -> Result<(), Error> {
+    let longest = shape.axes().iter().copied().max().unwrap_or(0);
+    if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
+        let sentence = format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
+        return Err(Error::Invalid(sentence));
+    }
+    if longest >= FAR {
+        return Err(Error::LimitExceeded {
+            what: format!("{name} {shape}"),
+            need: longest as u64,
+            have: FAR as u64 - 1,
+            unit: "elements along one axis",
+            limit: "the longest that can be indexed".into(),
+            hint: "cut the sequences into pieces".into(),
+        });
+    }
+    Ok(())
 }
 
 /// `a · b`, or a sentence about `name`.

@@ -10,7 +10,7 @@ use crate::shape::Shape;
 
 /// `output[Σ iₐ·to[a]] = input[Σ iₐ·from[a]]` for every index of up to four axes.
 ///
-/// What the output's strides leave out is not written.
+/// What the output's strides leave out is not written. A plan adds such nodes where the user's tensors have strides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyStrided {
     /// Any shape; read as one row of elements.
