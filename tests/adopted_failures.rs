@@ -7,6 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use multihead::graph::Rewriting;
 use multihead::{
     AttentionInputs, Error, Gpu, HostTensor, Inputs, MultiHeadAttention, Plan, PlanOptions, RunOutput, Tensor,
 };
@@ -64,8 +65,11 @@ impl Scene {
     }
 
     fn plan_on(&self, query: &wgpu::Buffer) -> Result<Plan, Error> {
-        let options =
-            PlanOptions { tensors: [("query".to_owned(), Tensor::new(query))].into(), ..PlanOptions::default() };
+        let options = PlanOptions {
+            tensors: [("query".to_owned(), Tensor::new(query))].into(),
+            rewriting: Rewriting::OFF,
+            ..PlanOptions::default()
+        };
         pollster::block_on(self.layer.plan(&self.gpu, &self.inputs.call_shape(), false, &options))
     }
 

@@ -268,7 +268,7 @@ fn with_body(body: &str) -> Kernel {
 
 fn kernel(wgsl: String) -> Kernel {
     let wgsl = Box::leak(wgsl.into_boxed_str());
-    Kernel { name: "smell", op: "none", wgsl, num_reads: 0, params: (&[], 0), overrides: &[] }
+    Kernel { name: "smell", op: "none", wgsl, slots: &[], params: (&[], 0), overrides: &[] }
 }
 
 /// Each smell, by each of the ways to look for it.

@@ -191,8 +191,8 @@ impl GraphBuilder {
             return Err(self.wrong(op.value.tensor, expected));
         }
         let joined = checked_product(name, num_heads, op.value.count / num_kv_heads)?;
-        let statistics = if op.statistics { 2 * num_heads } else { 0 };
-        let width = if op.statistics { (joined + statistics).next_multiple_of(4) } else { joined };
+        let with_statistics = || joined.checked_add(num_heads.checked_mul(2)?)?.checked_next_multiple_of(4);
+        let width = if op.statistics { with_statistics().unwrap_or(usize::MAX) } else { joined };
         self.node(name, [sizes.batch, sizes.num_queries, width].into(), Op::Attention(op))
     }
 
@@ -241,7 +241,7 @@ impl GraphBuilder {
                 );
             }
         }
-        let count = op.parts.iter().map(|part| part.count).sum();
+        let count = op.parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.count));
         let shape = inner.map_or(Shape::from([count]), |inner| Shape::from([inner, count]));
         self.node(name, shape, Op::Pack(op))
     }
@@ -271,11 +271,14 @@ impl GraphBuilder {
 
     fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
         let Columns { tensor, first, count } = columns;
-        let fits = matches!(self.axes(tensor), &[_, _, width] if first + count <= width);
+        let fits = matches!(self.axes(tensor), &[_, _, width] if first.saturating_add(count) <= width);
         if fits && num_heads > 0 && count % num_heads == 0 {
             return Ok(());
         }
-        Err(self.wrong(tensor, format!("{num_heads} heads are read from columns {first} to {} of it", first + count)))
+        Err(self.wrong(
+            tensor,
+            format!("{num_heads} heads are read from columns {first} to {} of it", first.saturating_add(count)),
+        ))
     }
 
     fn check_masks(&self, sizes: ScoreSizes, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {

@@ -330,7 +330,7 @@ impl Compiler<'_> {
         let Some((id, _)) = bound.zip(bases).find(|(_, base)| **base != 0) else {
             return Ok(());
         };
-        let offset = self.places.get(&id).map_or(0, |place| place.offset);
+        let offset = self.storage.places.get(&id).map_or(0, |place| place.offset);
         let (name, alignment) = (&self.graph.value(id).name, self.limits.alignment);
         Err(Error::OutOfRange {
             what: format!("the offset of {name}, which {kernel} binds,"),
