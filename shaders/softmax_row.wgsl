@@ -86,7 +86,9 @@ fn row_of(batch: u32, query: u32) -> Row {
     row.end_key = i32(query) + params.band_end;
     if params.has_valid_lens != 0u {
         let place = entry * params.valid_lens_entry_stride + query * params.valid_lens_row_stride;
-        row.end_key = min(row.end_key, i32(valid_lens[params.valid_lens_base + place]));
+        // In a user's buffer it may be any number: beyond the keys it hides none, and i32 would make it negative.
+        let valid_len = min(valid_lens[params.valid_lens_base + place], params.num_keys);
+        row.end_key = min(row.end_key, i32(valid_len));
     }
     return row;
 }

@@ -1,11 +1,14 @@
 //! The one error type: every variant carries the numbers that explain it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::shape::Shape;
 
 /// Whatever can go wrong, as one sentence that says what to do.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` is the sentence too, which is what `main` prints of an error that it returns.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A tensor's numbers are more or fewer than its shape says.
@@ -95,7 +98,7 @@ pub enum Error {
 
     /// No adapter fits what was asked for.
     #[error(
-        "no usable GPU adapter{wanted}: {found}; use --device cpu, or install a driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1)"
+        "no usable GPU adapter{wanted}: {found}; install a driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1), or compute on the CPU"
     )]
     NoAdapter {
         /// " named \"…\"", or empty.
@@ -105,7 +108,7 @@ pub enum Error {
     },
 
     /// The device went away; results computed on it are not to be trusted.
-    #[error("the GPU device was lost ({reason}); run again, or use --device cpu")]
+    #[error("the GPU device was lost ({reason}); open a device again, or compute on the CPU")]
     DeviceLost {
         /// What the driver said.
         reason: String,
@@ -139,11 +142,31 @@ pub enum Error {
     },
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The end of a hint about work that only the device is too small for.
+pub(crate) const ON_THE_CPU: &str = "or compute on the CPU";
+
 impl Error {
     /// Says which file this error is about.
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> Self {
         Self::File { path: path.into(), source: Box::new(self) }
+    }
+
+    /// Whether the error's sentence ends with the advice to compute on the CPU; a program may add how.
+    #[must_use]
+    pub fn advises_cpu(&self) -> bool {
+        match self {
+            Self::NoAdapter { .. } | Self::DeviceLost { .. } => true,
+            Self::LimitExceeded { hint, .. } => hint.ends_with(ON_THE_CPU),
+            Self::File { source, .. } => source.advises_cpu(),
+            _ => false,
+        }
     }
 
     /// Whether the device, not the input, is at fault.
@@ -154,5 +177,17 @@ impl Error {
             Self::File { source, .. } => source.is_device_fault(),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_sentence() {
+        let error = Error::Missing { what: "the query".into(), hint: "give one".into() }.in_file("a.safetensors");
+        let returned: Box<dyn std::error::Error> = error.into();
+        assert_eq!(format!("{returned:?}"), "a.safetensors: the query is missing; give one");
     }
 }

@@ -1,11 +1,16 @@
 //! A GPU opened for computing: adapter, device, queue, its profile, and whether it is still there.
 
+mod adopt;
+mod health;
 mod open;
 mod profile;
+mod scopes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use adopt::UNIFORM_STRIDE;
+use health::Health;
 pub use open::{AdapterSummary, GpuOptions, LimitsChoice};
 pub use profile::{AdapterKind, DeviceProfile};
 
@@ -17,7 +22,7 @@ pub struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     profile: DeviceProfile,
-    faults: Arc<Faults>,
+    health: Arc<Health>,
     /// By label and text: two users may call different kernels by one name.
     pipelines: Arc<Mutex<HashMap<[String; 2], Arc<Pipeline>>>>,
 }
@@ -27,13 +32,6 @@ pub struct Gpu {
 pub(crate) struct Pipeline {
     pub(crate) pipeline: wgpu::ComputePipeline,
     pub(crate) layout: wgpu::BindGroupLayout,
-}
-
-/// What went wrong on a device outside any call that could have returned it.
-#[derive(Debug, Default)]
-struct Faults {
-    lost: Mutex<Option<String>>,
-    uncaptured: Mutex<Option<String>>,
 }
 
 /// What to compile a pipeline from.
@@ -68,55 +66,26 @@ impl Gpu {
         &self.queue
     }
 
-    /// Whether everything asked of the device so far can be trusted.
+    /// Whether everything asked of the device so far can be trusted. A device of somebody else's is asked only whether
+    /// it is still there; in a browser, not even that.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`], or [`Error::Gpu`] for an error that no scope caught.
+    /// [`Error::DeviceLost`], or [`Error::Gpu`] for an error on our own device that no scope caught.
     pub fn check(&self) -> Result<(), Error> {
-        if let Some(reason) = lock(&self.faults.lost).clone() {
-            return Err(Error::DeviceLost { reason });
-        }
-        match lock(&self.faults.uncaptured).take() {
-            Some(message) => Err(Error::Gpu { what: "a command".into(), message }),
-            None => Ok(()),
+        match &*self.health {
+            Health::Told(faults) => faults.check(),
+            Health::Asked(pulse) => pulse.check(&self.device),
         }
     }
 
-    /// Creates something inside error scopes, so that a refusal is an error here and not a broken object later.
-    pub(crate) async fn guarded<T>(&self, what: &str, create: impl FnOnce(&wgpu::Device) -> T) -> Result<T, Error> {
-        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let created = create(&self.device);
-        let (validation, memory) = (validation.pop(), memory.pop());
-        let refusal = match validation.await {
-            Some(refusal) => Some(refusal),
-            None => memory.await,
-        };
-        match refusal {
-            Some(refusal) => Err(Error::Gpu { what: what.into(), message: one_line(&refusal.to_string()) }),
-            None => self.check().map(|()| created),
-        }
-    }
-
-    /// Waits until the first `bytes` of a buffer are mapped for reading.
-    pub(crate) async fn map<'a>(&self, buffer: &'a wgpu::Buffer, bytes: u64) -> Result<Mapped<'a>, Error> {
-        let request = Mapped { buffer, bytes };
-        let (sender, receiver) = futures_channel::oneshot::channel();
+    /// Asks for the first `bytes` of a buffer to be mapped for reading; to be called inside error scopes.
+    pub(crate) fn ask_for<'a>(&'a self, buffer: &'a wgpu::Buffer, bytes: u64) -> Asked<'a> {
+        let (sender, answer) = futures_channel::oneshot::channel();
         buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| {
             // Nobody waits any more if the future was dropped.
             let _ = sender.send(mapped);
         });
-        // In a browser this returns at once and the event loop finishes the mapping.
-        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
-        let mapped = receiver.await;
-        self.check()?;
-        match (polled, mapped) {
-            (Ok(_), Ok(Ok(()))) => Ok(request),
-            (polled, mapped) => Err(Error::Gpu {
-                what: "reading back".into(),
-                message: one_line(&format!("poll {polled:?}, map {mapped:?}")),
-            }),
-        }
+        Asked { mapped: Mapped { gpu: self, buffer, bytes }, answer }
     }
 
     /// The compiled pipeline of a kernel, from the cache if it was asked for before.
@@ -131,9 +100,35 @@ impl Gpu {
     }
 }
 
+/// A buffer that will be mapped.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    mapped: Mapped<'a>,
+    answer: futures_channel::oneshot::Receiver<Result<(), wgpu::BufferAsyncError>>,
+}
+
+impl<'a> Asked<'a> {
+    /// Waits until the buffer is mapped, which is after all that was submitted.
+    pub(crate) async fn wait(self) -> Result<Mapped<'a>, Error> {
+        let gpu = self.mapped.gpu;
+        // In a browser this returns at once and the event loop finishes the mapping.
+        let polled = gpu.device.poll(wgpu::PollType::wait_indefinitely());
+        let answer = self.answer.await;
+        gpu.check()?;
+        match (polled, answer) {
+            (Ok(_), Ok(Ok(()))) => Ok(self.mapped),
+            // What was asked for was right, so there is nothing left that could be wrong but the device.
+            (polled, answer) => {
+                Err(Error::DeviceLost { reason: one_line(&format!("reading back: poll {polled:?}, map {answer:?}")) })
+            }
+        }
+    }
+}
+
 /// A buffer that is mapped, or asked to be: whoever stops waiting gives it back.
 #[derive(Debug)]
 pub(crate) struct Mapped<'a> {
+    gpu: &'a Gpu,
     buffer: &'a wgpu::Buffer,
     bytes: u64,
 }
@@ -152,7 +147,8 @@ impl Mapped<'_> {
 
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
-        self.buffer.unmap();
+        // Refused where the buffer could not be mapped, which has been told already.
+        let _ = scopes::scoped(&self.gpu.device, |_| self.buffer.unmap());
     }
 }
 

@@ -26,6 +26,9 @@ pub use op::{
 };
 pub use rewrite::{Fuse, Rewriting};
 
+use std::fmt;
+
+use crate::error::Error;
 use crate::shape::Shape;
 
 /// Names one value of one graph.
@@ -52,6 +55,16 @@ impl DType {
             Self::F32 | Self::U32 => elements.saturating_mul(4),
             Self::Bool => elements.div_ceil(32) * 4,
         }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "32-bit floats",
+            Self::U32 => "32-bit unsigned integers",
+            Self::Bool => "truth values",
+        })
     }
 }
 
@@ -153,5 +166,23 @@ impl Graph {
     #[must_use]
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
+    }
+
+    /// Checks what [`GraphBuilder::finish`] could not refuse.
+    pub(crate) fn check_outputs(&self) -> Result<(), Error> {
+        for id in &self.outputs {
+            let value = self.values.get(id.0).ok_or_else(|| {
+                let num_values = self.values.len();
+                Error::Invalid(format!(
+                    "an output is value {} of a graph that has {num_values}; the value is of another graph",
+                    id.0
+                ))
+            })?;
+            if value.dtype != DType::F32 {
+                let sentence = format!("the output {} is {}, but outputs are {}", value.name, value.dtype, DType::F32);
+                return Err(Error::Invalid(sentence));
+            }
+        }
+        Ok(())
     }
 }

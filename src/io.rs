@@ -24,3 +24,4 @@ pub use case::{Case, CaseOptions, Expected};
 pub use layout::weights_from_file;
 pub use settings::Settings;
 pub use tensor_file::write_tensors;
+pub use words::printable;

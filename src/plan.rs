@@ -1,6 +1,7 @@
 //! A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
 
 mod bind;
+mod overlap;
 mod program;
 mod rewriting;
 mod summary;
@@ -18,10 +19,11 @@ pub use tensor::Tensor;
 use web_time::Instant;
 
 use crate::error::Error;
-use crate::gpu::{Gpu, Mapped, Pipeline};
+use crate::gpu::{Asked, Gpu, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
+use overlap::Laid;
 use program::{Place, Places, Program, SMALLEST_BUFFER};
 use texels::Texels;
 
@@ -112,37 +114,40 @@ impl Plan {
     ///
     /// # Errors
     /// Those of missing or misshapen parameters and tensors; [`Error::LimitExceeded`] with the numbers where the graph
-    /// does not fit the device, found before anything is allocated; [`Error::Gpu`] where the driver refuses an object.
+    /// does not fit the device, found before anything is allocated; [`Error::Invalid`] where tensors lie on each other
+    /// and a run would need what it has written over; [`Error::Gpu`] where the driver refuses an object.
     pub async fn new(gpu: &Gpu, graph: &Graph, parameters: &Inputs<'_>, options: &PlanOptions) -> Result<Self, Error> {
         for (name, tensor) in &options.tensors {
             tensor.check(tensor::value_named(graph, name)?.1)?;
         }
         let strided =
             options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
-        let graph = rewriting::rewritten(&graph.with_strides(&strided.collect())?, gpu.profile(), options)?;
-        let tensors: Tensors = options
-            .tensors
-            .iter()
-            .map(|(name, tensor)| Ok((tensor::value_named(&graph, name)?.0, tensor.clone())))
-            .collect::<Result<_, Error>>()?;
-        let places: Places =
-            tensors.iter().map(|(&id, tensor)| (id, Place { offset: tensor.offset(), end: tensor.end() })).collect();
+        let source = graph;
+        let graph = rewriting::rewritten(&source.with_strides(&strided.collect())?, gpu.profile(), options)?;
+        let laid = laid(&graph, source, &options.tensors)?;
+        let place = |tensor: &Tensor| Place { offset: tensor.offset(), end: tensor.end() };
+        let places: Places = laid.iter().map(|laid| (laid.id, place(laid.tensor))).collect();
+        let tensors: Tensors = laid.iter().map(|laid| (laid.id, laid.tensor.clone())).collect();
         let users: BTreeSet<ValueId> = places.keys().copied().collect();
         let parameters = parameters.of(&graph, Source::Parameter, &users)?;
         let program = Program::new(&graph, gpu.profile(), &options.preferred_kernels, &places)?;
+        overlap::check(&graph, &program.dispatches, &laid)?;
         let buffers = Buffers::new(gpu, &graph, &program, &tensors, &places).await?;
         let mut steps = Vec::with_capacity(program.dispatches.len());
         for (index, dispatch) in program.dispatches.iter().enumerate() {
             steps.push(buffers.bind(gpu, &graph, index, dispatch).await?);
         }
         let Buffers { own, shared, readback, texels, .. } = buffers;
-        for (id, value) in upload::constants(&graph, &parameters) {
-            if let Some(buffer) = own.get(&id) {
-                gpu.queue().write_buffer(buffer, 0, bytemuck::cast_slice(&value));
+        let constants = upload::constants(&graph, &parameters);
+        let write = |_: &wgpu::Device| {
+            for (id, value) in &constants {
+                if let Some(buffer) = own.get(id) {
+                    gpu.queue().write_buffer(buffer, 0, bytemuck::cast_slice(value));
+                }
+                texels.write(gpu.queue(), *id, value);
             }
-            texels.write(gpu.queue(), id, &value);
-        }
-        gpu.check()?;
+        };
+        gpu.guarded("the parameters", write).await?;
         let (peak_bytes, running) = (program.peak_bytes(), AtomicBool::new(false));
         Ok(Self { gpu: gpu.clone(), graph, own, users, shared, texels, steps, readback, peak_bytes, running })
     }
@@ -159,7 +164,8 @@ impl Plan {
         self.steps.len()
     }
 
-    /// Bytes of the buffers of parameters, inputs, outputs and intermediates together.
+    /// Bytes of the plan's own buffers of parameters, inputs, outputs and intermediates together; those of the user's
+    /// are not counted.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
@@ -169,14 +175,20 @@ impl Plan {
     /// nor given back: what is in those buffers counts.
     ///
     /// # Errors
-    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not
-    /// over; [`Error::DeviceLost`] and [`Error::Gpu`] where the device failed.
+    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not over;
+    /// [`Error::Gpu`] where the device refuses the work, as it does where a buffer of the user's is destroyed or mapped;
+    /// [`Error::DeviceLost`].
     pub async fn run(&self, inputs: &Inputs<'_>) -> Result<RunOutput, Error> {
         let _turn = Turn::take(&self.running)?;
+        let given = inputs.of(&self.graph, Source::Input, &self.users)?;
         let start = Instant::now();
-        self.upload(inputs)?;
-        let uploaded = Instant::now();
-        let mapped = self.submit().await?;
+        let mut uploaded = start;
+        let work = |_: &wgpu::Device| {
+            upload::write_all(self.gpu.queue(), &self.own, &given);
+            uploaded = Instant::now();
+            self.submit()
+        };
+        let mapped = self.gpu.scoped("a run", work).await?.wait().await?;
         let computed = Instant::now();
         let outputs = self.split_outputs(&mapped.words()?)?;
         let timing = RunTiming { upload: uploaded - start, gpu: computed - uploaded, readback: computed.elapsed() };
@@ -185,16 +197,19 @@ impl Plan {
 
     /// Hands new inputs to the queue, for a later [`encode`](Self::encode): what is submitted after this reads them.
     ///
+    /// Outside a browser the future is ready at once.
+    ///
     /// # Errors
-    /// Those of missing or misshapen inputs.
-    pub fn upload(&self, inputs: &Inputs<'_>) -> Result<(), Error> {
-        for (id, _, value) in inputs.of(&self.graph, Source::Input, &self.users)? {
-            upload::write(self.gpu.queue(), &self.own[&id], value);
-        }
-        Ok(())
+    /// Those of missing or misshapen inputs; [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses them.
+    pub async fn upload(&self, inputs: &Inputs<'_>) -> Result<(), Error> {
+        let given = inputs.of(&self.graph, Source::Input, &self.users)?;
+        self.gpu.guarded("the inputs", |_| upload::write_all(self.gpu.queue(), &self.own, &given)).await
     }
 
     /// Records the work into the user's encoder, as one compute pass: nothing is submitted, nothing read back.
+    ///
+    /// The encoder has to be of the plan's device, and buffers have to be there and not mapped when it is submitted.
+    /// WebGPU tells of either in `finish` and `submit`, which are the caller's.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] for more dispatches than one encoder should hold; [`run`](Self::run) submits in parts.
@@ -221,8 +236,24 @@ impl Plan {
         self.own.iter().find(|(id, _)| self.graph.value(**id).name == name).map(|(_, buffer)| buffer)
     }
 
-    /// Submits everything, in parts where it is much, and waits for the outputs.
-    async fn submit(&self) -> Result<Mapped<'_>, Error> {
+    /// Fills every buffer of the plan's own that a run writes with NaN, so that whatever a kernel forgets to write
+    /// shows: for tests of kernels, one's own among them.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses.
+    pub async fn poison(&self) -> Result<(), Error> {
+        let outputs = self.returned().filter_map(|id| self.own.get(&id));
+        let fill = |_: &wgpu::Device| {
+            for buffer in outputs.chain(&self.shared) {
+                upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
+            }
+            self.texels.poison(self.gpu.queue(), &self.graph);
+        };
+        self.gpu.guarded("NaN in every buffer", fill).await
+    }
+
+    /// Submits everything, in parts where it is much, and asks for the outputs.
+    fn submit(&self) -> Asked<'_> {
         let queue = self.gpu.queue();
         let mut encoder = self.encoder();
         self.stage(&mut encoder);
@@ -234,16 +265,7 @@ impl Plan {
         }
         let bytes = self.encode_readback(&mut encoder);
         queue.submit([encoder.finish()]);
-        self.gpu.map(&self.readback, bytes).await
-    }
-
-    /// Fills every buffer that a run writes with NaN, so that a test sees whatever a run forgets to write.
-    pub fn poison(&self) {
-        let outputs = self.returned().filter_map(|id| self.own.get(&id));
-        for buffer in outputs.chain(&self.shared) {
-            upload::fill(self.gpu.queue(), buffer, f32::NAN.to_bits());
-        }
-        self.texels.poison(self.gpu.queue(), &self.graph);
+        self.gpu.ask_for(&self.readback, bytes)
     }
 
     /// Copies the inputs that kernels read from textures there.
@@ -286,6 +308,19 @@ impl Plan {
         }
         Ok(outputs)
     }
+}
+
+/// The user's tensors with their values in the compiled graph and in the one that it was compiled from.
+fn laid<'a>(
+    compiled: &Graph,
+    source: &'a Graph,
+    tensors: &'a BTreeMap<String, Tensor>,
+) -> Result<Vec<Laid<'a>>, Error> {
+    let laid = |(name, tensor): (&String, &'a Tensor)| {
+        let (id, value) = (tensor::value_named(compiled, name)?.0, tensor::value_named(source, name)?.1);
+        Ok(Laid { id, tensor, value })
+    };
+    tensors.iter().map(laid).collect()
 }
 
 /// Records dispatches as one compute pass.

@@ -179,6 +179,27 @@ fn check_softmax(gpu: &multihead::Gpu, rng: &mut fastrand::Rng, case: &Masked, a
     }
 }
 
+/// Lengths in a user's buffer are checked by nobody.
+#[test]
+fn a_length_beyond_the_keys_hides_none_whatever_its_highest_bit() {
+    let gpu = gpu();
+    let lens = [0, 3, 9, 10, i32::MAX as u32, 1 << 31, u32::MAX];
+    let mut rng = fastrand::Rng::with_seed(8);
+    let mut builder = GraphBuilder::new();
+    let scores = builder.input("scores", [lens.len(), 2, 9], DType::F32).unwrap();
+    let valid_lens = Some(builder.input("valid_lens", [lens.len()], DType::U32).unwrap());
+    let (band, none) = (KeyBand::ALL, None);
+    let op =
+        Softmax { scores, valid_lens, attend_mask: none, bias: none, num_heads: 1, scale: 1.0, band, extra_keys: 0 };
+    let weights = builder.softmax("weights", op).unwrap();
+    let graph = builder.finish(&[weights]);
+    let (scores, lens) = (random(&mut rng, [lens.len(), 2, 9]), HostTensor::new([lens.len()], lens.into()).unwrap());
+    let inputs = Inputs::new().with("scores", &scores).with("valid_lens", &lens);
+    for kernel in kernels_of("softmax") {
+        check_graph(&gpu, &graph, &Inputs::new(), &inputs, Some(kernel), "lengths beyond the keys");
+    }
+}
+
 #[test]
 fn softmax() {
     let gpu = gpu();
@@ -257,7 +278,7 @@ fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
         let plan =
             pollster::block_on(multihead::Plan::new(&gpu, &graph, &Inputs::new(), &multihead::PlanOptions::default()))
                 .unwrap();
-        plan.poison();
+        pollster::block_on(plan.poison()).unwrap();
         let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
         let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
         assert_eq!(got, truth);
@@ -315,7 +336,7 @@ fn copy() {
         for gpu in &devices {
             let options = multihead::PlanOptions::default();
             let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
-            plan.poison();
+            pollster::block_on(plan.poison()).unwrap();
             let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
             for (index, (got, truth)) in got.data().iter().zip(truth["out"].data()).enumerate() {

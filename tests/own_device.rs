@@ -11,36 +11,9 @@ use multihead::{
     AttentionInputs, DType, Error, Gpu, GraphBuilder, HostTensor, Inputs, Mask, Plan, PlanOptions, Tensor, reference,
 };
 use support::layers::Spec;
+use support::users::{users_buffer, users_device, words};
 use support::{cramped_gpu, first_difference, gpu, random};
 use wgpu::BufferUsages as Usage;
-
-/// A device that the library has nothing to do with, at WebGPU's default limits.
-fn users_device() -> (wgpu::Device, wgpu::Queue) {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).unwrap();
-    pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).unwrap()
-}
-
-fn users_buffer(device: &wgpu::Device, bytes: u64, usage: Usage) -> wgpu::Buffer {
-    device.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("user's"),
-        size: bytes,
-        usage,
-        mapped_at_creation: false,
-    })
-}
-
-fn words(gpu: &Gpu, buffer: &wgpu::Buffer) -> Vec<f32> {
-    let (device, queue) = (gpu.device(), gpu.queue());
-    let readable = users_buffer(device, buffer.size(), Usage::MAP_READ | Usage::COPY_DST);
-    let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-    encoder.copy_buffer_to_buffer(buffer, 0, &readable, 0, buffer.size());
-    queue.submit([encoder.finish()]);
-    readable.map_async(wgpu::MapMode::Read, .., |mapped| mapped.unwrap());
-    device.poll(wgpu::PollType::wait_indefinitely()).unwrap();
-    let view = readable.get_mapped_range(..).unwrap();
-    bytemuck::pod_collect_to_vec(&view)
-}
 
 /// (B, L, E) out of rows of (query, key, value) side by side.
 fn unpacked(packed: &[f32], part: usize, [batch, length, width]: [usize; 3]) -> HostTensor {
@@ -85,7 +58,7 @@ fn attention_between_the_users_buffers_with_offsets_and_strides() {
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     plan.encode(&mut encoder).unwrap();
     queue.submit([encoder.finish()]);
-    let written = words(&gpu, &target);
+    let written = words(gpu.device(), gpu.queue(), &target);
 
     let place = |row: usize, col: usize| 2 + row / length * length * 16 + row % length * 16 + col;
     let got: Vec<f32> = (0..batch * length)
@@ -145,7 +118,7 @@ fn a_device_with_less_than_webgpu_guarantees_is_refused_with_the_numbers() {
     let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
     let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
     let error = Gpu::adopt(&device, &queue).unwrap_err();
-    insta::assert_snapshot!(error, @"a kernel needs 256 invocations, but what the device was requested with is 64; request it with wgpu::Limits::default() or more");
+    insta::assert_snapshot!(error, @"a kernel needs 256 invocations, but the device's max_compute_invocations_per_workgroup is 64; request the device with wgpu::Limits::default() or more");
 }
 
 #[test]
@@ -246,7 +219,7 @@ fn a_users_kernel_writes_nothing_behind_its_tensor() {
     pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap();
     let mut expected = vec![-7.0_f32; 16];
     expected[..5].copy_from_slice(&[1.0, -4.0, 9.0, -16.0, 25.0]);
-    assert!(words(&gpu, &buffer).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+    assert!(words(gpu.device(), gpu.queue(), &buffer).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
 #[test]
@@ -265,14 +238,26 @@ fn grids_that_no_device_takes_are_refused_with_the_numbers() {
     assert!(matches!(error, Error::LimitExceeded { need: 70_000, .. }), "{error}");
 }
 
+/// A user's kernel sees its tensors from their first element on, which no binding can do at every offset.
 #[test]
-fn lengths_and_truth_values_cannot_be_strided() {
-    let mut builder = GraphBuilder::new();
-    let lens = builder.input("valid_lens", [2], DType::U32).unwrap();
-    let copy = multihead::graph::CopyStrided { input: lens, axes: [2, 1, 1, 1], from: [1, 0, 0, 0], to: [1, 0, 0, 0] };
-    assert!(builder.copy("copied", copy).is_err());
-    let graph = builder.finish(&[]);
-    assert!(graph.with_strides(&[("valid_lens".to_owned(), vec![2])].into()).is_err());
+fn a_tensor_where_no_binding_can_start_is_copied_for_a_users_kernel_if_it_has_strides() {
+    let gpu = gpu();
+    let buffer = users_buffer(gpu.device(), 1_024, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC);
+    let x: Vec<f32> = (0..5_u8).map(|i| f32::from(i) - 2.0).collect();
+    gpu.queue().write_buffer(&buffer, 4, bytemuck::cast_slice(&x));
+    let plan = |tensor: Tensor| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", [5], DType::F32).unwrap();
+        let y = builder.custom("y", Custom { inputs: vec![x], ..square(SIGNED_SQUARE, true) }, [5]).unwrap();
+        let options = PlanOptions { tensors: [("x".to_owned(), tensor)].into(), ..PlanOptions::default() };
+        pollster::block_on(Plan::new(&gpu, &builder.finish(&[y]), &Inputs::new(), &options))
+    };
+    let error = plan(Tensor::new(&buffer).at(4)).unwrap_err().to_string();
+    let expected = "the offset of x, which signed_square binds, is 4, but must be a multiple of ";
+    assert!(error.starts_with(expected) && error.contains("give it strides"), "{error}");
+    let plan = plan(Tensor::new(&buffer).at(4).with_strides([1])).unwrap();
+    let got = pollster::block_on(plan.run(&Inputs::new())).unwrap();
+    assert_eq!(got.outputs["y"].data(), [-4.0, -1.0, 0.0, 1.0, 4.0]);
 }
 
 #[test]
@@ -296,4 +281,38 @@ fn what_the_compiler_says_of_a_users_kernel_is_passed_on() {
     assert!(error.starts_with("the GPU refused mha.signed_square:") && error.contains("nonsense"), "{error}");
     // The name alone does not make a kernel: another text under it is compiled anew.
     assert!(plan(SIGNED_SQUARE).is_ok());
+}
+
+/// Wherever a shader's type is larger than what lies behind its binding.
+#[test]
+fn a_users_type_larger_than_its_binding_is_refused_by_the_plan() {
+    let gpu = gpu();
+    let w = HostTensor::new([3, 12], vec![0.0; 36]).unwrap();
+    let shader = |uniform: &str, x: &str, out: &str| {
+        format!(
+            "@group(0) @binding(0) var<uniform> params: {uniform};
+             @group(0) @binding(1) var<storage, read> x: {x};
+             @group(0) @binding(2) var<storage, read_write> out: {out};
+             @compute @workgroup_size(1) fn main() {{ out[0] = x[0] + params[0]; }}"
+        )
+    };
+    let plan = |params: usize, [uniform, x, out]: [&str; 3]| {
+        let Custom { kernel, inputs } = square(&shader(uniform, x, out), true);
+        let kernel = CustomKernel { params: vec![0; params], ..(*kernel).clone() };
+        let graph = squared_graph(Custom { kernel: Arc::new(kernel), inputs });
+        pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new().with("W", &w), &PlanOptions::default()))
+    };
+    assert!(plan(16, ["vec4<f32>", "array<f32, 12>", "array<f32>"]).is_ok());
+    assert!(plan(8, ["vec2<f32>", "array<f32>", "array<f32, 12>"]).is_ok());
+    for (params, types) in [
+        (0, ["vec4<f32>", "array<f32>", "array<f32>"]),
+        (12, ["vec4<f32>", "array<f32>", "array<f32>"]),
+        (4, ["vec2<f32>", "array<f32>", "array<f32>"]),
+        (16, ["vec4<f32>", "array<f32, 13>", "array<f32>"]),
+        (16, ["vec4<f32>", "array<f32>", "array<f32, 13>"]),
+    ] {
+        let error = plan(params, types).unwrap_err();
+        assert!(matches!(error, Error::Gpu { .. }), "{types:?}: {error}");
+        assert!(error.to_string().contains("signed_square"), "{types:?}: {error}");
+    }
 }

@@ -131,7 +131,7 @@ fn inputs_that_do_not_fit_the_graph_are_refused() {
     let integers = HostTensor::new([1, 2], vec![1_u32, 2]).unwrap();
     insta::assert_snapshot!(refusal(&Inputs::new()), @"x (1, 2) is missing; every input and parameter of the graph must be given");
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &wide)), @"x has shape (2, 1), but the graph was built for (1, 2)");
-    insta::assert_snapshot!(refusal(&Inputs::new().with("x", &integers)), @"x is U32, but the graph was built for F32");
+    insta::assert_snapshot!(refusal(&Inputs::new().with("x", &integers)), @"x is given as 32-bit unsigned integers, but the graph was built for 32-bit floats");
     insta::assert_snapshot!(refusal(&Inputs::new().with("x", &x).with("y", &x)), @r#"the graph has no input "y"; it has x"#);
     assert_eq!(pollster::block_on(plan.run(&Inputs::new().with("x", &x))).unwrap().outputs["y"].data(), [3.0]);
 }
@@ -161,7 +161,7 @@ fn outputs_that_no_buffer_could_take_to_the_host_are_refused_with_the_numbers() 
     let query = HostTensor::new([1, 2896, 64], vec![0.0; 2896 * 64]).unwrap();
     let graph = layer.graph(&AttentionInputs::self_attention(query).call_shape(), true).unwrap();
     let error = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap_err();
-    insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or use --device cpu"#);
+    insta::assert_snapshot!(error, @r#"a buffer for all outputs needs 269119488 bytes, but the largest buffer of "portable profile" is 268435456; do not ask for the attention weights, cut the batch into pieces, or compute on the CPU"#);
 }
 
 #[test]

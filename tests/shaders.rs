@@ -1,11 +1,14 @@
 //! Every shader without a device: valid without any capability, small enough for everyone, laid out as Rust writes it.
 
+#[path = "support/wgsl.rs"]
+mod wgsl;
+
 use std::collections::HashMap;
 
 use multihead::kernels::{self, Kernel};
-use naga::back::{hlsl, msl, pipeline_constants, spv};
-use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, TypeInner};
+use wgsl::{parse, validate};
 
 /// What WebGPU guarantees to everyone.
 const MAX_WORKGROUP_BYTES: u32 = 16_384;
@@ -36,33 +39,6 @@ const fn lax(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel { name, op: "none", wgsl, num_reads: 0, params: (&[], 0), overrides: &[] }
 }
 
-fn parse(kernel: &Kernel) -> Module {
-    naga::front::wgsl::parse_str(kernel.wgsl)
-        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
-}
-
-fn validate(kernel: &Kernel, module: &Module) -> ModuleInfo {
-    Validator::new(ValidationFlags::all(), Capabilities::empty())
-        .validate(module)
-        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
-}
-
-/// The module with every override fixed, for each of the ways to fix them.
-fn variants(kernel: &Kernel) -> Vec<(Module, ModuleInfo)> {
-    let module = parse(kernel);
-    let info = validate(kernel, &module);
-    (0..1_u32 << kernel.overrides.len())
-        .map(|bits| {
-            let names = kernel.overrides.iter().enumerate();
-            let constants = names.map(|(bit, name)| ((*name).to_owned(), f64::from(bits >> bit & 1))).collect();
-            let entry = Some((naga::ShaderStage::Compute, "main"));
-            let (module, info) = pipeline_constants::process_overrides(&module, &info, entry, &constants)
-                .unwrap_or_else(|error| panic!("{}: {error}", kernel.name));
-            (module.into_owned(), info.into_owned())
-        })
-        .collect()
-}
-
 #[test]
 fn there_are_kernels_and_their_names_are_their_files() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
@@ -75,29 +51,6 @@ fn there_are_kernels_and_their_names_are_their_files() {
     names.sort();
     assert_eq!(files, names);
     assert!(names.len() >= 8);
-}
-
-#[test]
-fn every_variant_translates_to_spirv_msl_and_hlsl() {
-    for kernel in kernels::all() {
-        for (module, info) in variants(kernel) {
-            spv::write_vec(&module, &info, &spv::Options::default(), None)
-                .unwrap_or_else(|error| panic!("{}: SPIR-V: {error}", kernel.name));
-            let options = msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..msl::Options::default() };
-            let (msl, _) = msl::write_string(&module, &info, &options, &msl::PipelineOptions::default())
-                .unwrap_or_else(|error| panic!("{}: MSL: {error}", kernel.name));
-            let options = hlsl::Options {
-                shader_model: hlsl::ShaderModel::V5_1,
-                fake_missing_bindings: true,
-                ..hlsl::Options::default()
-            };
-            let mut text = String::new();
-            hlsl::Writer::new(&mut text, &options, &hlsl::PipelineOptions::default())
-                .write(&module, &info, None)
-                .unwrap_or_else(|error| panic!("{}: HLSL: {error}", kernel.name));
-            assert!(msl.contains("kernel") && text.contains("numthreads"), "{}", kernel.name);
-        }
-    }
 }
 
 /// Writes the list that web/dawn/compile.js reads, and sees to it that its negative controls are ones.
@@ -235,75 +188,4 @@ fn every_shader_explains_itself() {
         }
         assert!(kernel.wgsl.lines().all(|line| line.chars().count() <= 120), "{}: lines of 120", kernel.name);
     }
-}
-
-/// What compilers of some platform are known to refuse or to get wrong.
-#[test]
-fn no_shader_has_a_known_smell() {
-    for kernel in kernels::all() {
-        let found = smells(kernel.wgsl);
-        assert!(found.is_empty(), "{}: {found:?}", kernel.name);
-    }
-}
-
-#[test]
-fn the_smells_would_be_found() {
-    let shader = |body: &str| {
-        format!(
-            "@group(0) @binding(0) var<storage, read_write> out: array<f32>;
-             var<workgroup> tile: array<f32, 4>;
-             @compute @workgroup_size(4) fn main(@builtin(local_invocation_index) lane: u32) {{ {body} }}"
-        )
-    };
-    assert!(smells(&shader("tile[lane] = 1.0; workgroupBarrier(); out[lane] = tile[3u - lane];")).is_empty());
-    let early = shader("if lane > 2u { return; } workgroupBarrier(); out[lane] = tile[lane];");
-    let vector = shader("var v = vec4<f32>(); v[lane] = 1.0; out[lane] = v.x;");
-    let matrix = shader("var m = mat2x2<f32>(); m[lane & 1u] = vec2<f32>(1.0); out[lane] = m[0].x;");
-    for (wgsl, smell) in [(early, "return"), (vector, "dynamic"), (matrix, "dynamic")] {
-        assert!(smells(&wgsl).iter().any(|found| found.contains(smell)), "{wgsl}");
-    }
-    assert!(!smells("enable f16;\n@compute @workgroup_size(1) fn main() {}").is_empty());
-}
-
-/// A word for each smell in a shader.
-fn smells(wgsl: &str) -> Vec<&'static str> {
-    let code: Vec<_> = wgsl.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-    let code = code.join("\n");
-    let mut found = Vec::new();
-    if code.contains("enable ") {
-        found.push("an extension");
-        return found;
-    }
-    if code.contains("ptr<storage") || code.contains("ptr<workgroup") {
-        found.push("a pointer that Firefox refuses");
-    }
-    let (_, main) = code.split_once("fn main(").expect("an entry point");
-    if main.rsplit_once("Barrier()").is_some_and(|(before, _)| before.contains("return")) {
-        found.push("an early return before a barrier");
-    }
-    let module = naga::front::wgsl::parse_str(wgsl).expect("the shader should parse");
-    let info = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module).expect("a valid shader");
-    let entries =
-        module.entry_points.iter().enumerate().map(|(index, entry)| (&entry.function, info.get_entry_point(index)));
-    let functions = module.functions.iter().map(|(handle, function)| (function, &info[handle]));
-    if functions.chain(entries).any(|(function, info)| indexes_a_vector(&module, function, info)) {
-        found.push("a dynamic place in a vector or matrix that is written");
-    }
-    found
-}
-
-/// Whether a variable that is a vector or a matrix is indexed by a number that is not known to the compiler.
-fn indexes_a_vector(module: &Module, function: &naga::Function, info: &naga::valid::FunctionInfo) -> bool {
-    function.expressions.iter().any(|(_, expression)| {
-        let naga::Expression::Access { base, .. } = expression else {
-            return false;
-        };
-        match info[*base].ty.inner_with(&module.types) {
-            TypeInner::Pointer { base, .. } => {
-                matches!(module.types[*base].inner, TypeInner::Vector { .. } | TypeInner::Matrix { .. })
-            }
-            TypeInner::ValuePointer { size, .. } => size.is_some(),
-            _ => false,
-        }
-    })
 }

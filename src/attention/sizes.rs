@@ -62,11 +62,13 @@ impl HeadSizes {
         agree("head_dim", config.head_dim, head_dim, "E / num_heads")?;
         at_least_one("the query's width E / num_heads", head_dim)?;
         if num_kv_heads.checked_mul(head_dim) != Some(key_width) {
+            let advice =
+                if config.num_kv_heads.is_none() { "; give num_kv_heads if there are fewer of them" } else { "" };
             return Err(Error::WrongShape {
                 what: "key".into(),
                 got: call.key().clone(),
                 expected: format!(
-                    "query {} with num_heads {num_heads} has head_dim {head_dim}, so num_kv_heads {num_kv_heads} need a key width of {num_kv_heads}·{head_dim}; give num_kv_heads if there are fewer of them",
+                    "query {} with num_heads {num_heads} has head_dim {head_dim}, so num_kv_heads {num_kv_heads} need a key width of {num_kv_heads}·{head_dim}{advice}",
                     call.query
                 ),
             });

@@ -94,7 +94,7 @@ fn line<'a>(case: &Path, checked: &Result<Checked, Error>, device: &'a str) -> L
 
 fn told(path: &Path, Checked { comparison, tolerance, other_shapes, .. }: &Checked) -> String {
     let verdict = if comparison.ok { "ok  " } else { "FAIL" };
-    let path = print::one_line(&path.display());
+    let path = multihead::io::printable(&path.display().to_string());
     let mut text = format!("{verdict}  {path}  max error {:.1e}, tolerance {tolerance:e}", comparison.max_error);
     for other_shape in other_shapes {
         text += &format!("; {other_shape}");

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use multihead::io::printable;
 use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Shape};
 use serde::Serialize;
 
@@ -116,7 +117,7 @@ fn told(report: &Report<'_>, arguments: &RunArguments) -> String {
         compile + upload + gpu + readback
     );
     for path in [&arguments.output, &arguments.maps].into_iter().flatten() {
-        text += &format!("wrote       {}\n", path.display());
+        text += &format!("wrote       {}\n", printable(&path.display().to_string()));
     }
     if arguments.output.is_none() && arguments.maps.is_none() {
         text += "nothing was written; -o OUT.safetensors keeps the output, --maps PICTURE.png draws the heads\n";

@@ -8,6 +8,11 @@ use super::{Outcome, print};
 
 /// What the command line asks for; help and faults are printed, and the outcome of that comes back.
 pub(super) fn command() -> Result<Command, Outcome> {
+    if let Some(value) = causal_apart() {
+        let sentence = format!("--causal takes its value after an equals sign; give --causal={value}");
+        print::fault(&sentence);
+        return Err(Outcome::BadInput);
+    }
     let error = match Arguments::try_parse() {
         Ok(arguments) => return Ok(arguments.command),
         Err(error) => error,
@@ -23,10 +28,19 @@ pub(super) fn command() -> Result<Command, Outcome> {
             Err(Outcome::BadInput)
         }
         _ => {
-            print::error(&sentence(&error.render().to_string()));
+            print::fault(&sentence(&error.render().to_string()));
             Err(Outcome::BadInput)
         }
     }
+}
+
+/// The value of `--causal false`, written as two words. `--causal` alone is true, and the other word would be taken for a
+/// file, so that clap sees nothing wrong with it.
+fn causal_apart() -> Option<String> {
+    let words: Vec<_> = std::env::args_os().collect();
+    let pairs = words.windows(2).filter(|pair| pair[0] == "--causal");
+    let mut values = pairs.filter_map(|pair| pair[1].to_str());
+    values.find(|value| ["true", "false"].contains(value)).map(str::to_owned)
 }
 
 /// clap's paragraphs as one line: what is wrong, what is near, and where the help is.

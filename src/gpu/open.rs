@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::{AdapterKind, DeviceProfile, Faults, Gpu, lock, one_line};
+use super::health::{Faults, Health};
+use super::{AdapterKind, DeviceProfile, Gpu, lock, one_line};
 use crate::error::Error;
 
 /// Which adapter to open, and how.
@@ -72,22 +73,6 @@ impl Gpu {
         Self::on_adapter(&adapter, options.limits).await
     }
 
-    /// Takes a device that is somebody else's: nothing is installed on it, its limits and features are respected.
-    ///
-    /// # Errors
-    /// [`Error::LimitExceeded`] where the device was given less than the portable kernels need.
-    pub fn adopt(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self, Error> {
-        let limits = device.limits();
-        check_limits(&limits)?;
-        Ok(Self {
-            profile: DeviceProfile::new(&device.adapter_info(), &limits, device.features()),
-            device: device.clone(),
-            queue: queue.clone(),
-            faults: Arc::new(Faults::default()),
-            pipelines: Arc::new(Mutex::new(HashMap::new())),
-        })
-    }
-
     /// All adapters, best first.
     pub async fn adapters() -> Vec<AdapterSummary> {
         adapters().await.iter().map(summary).collect()
@@ -118,7 +103,7 @@ impl Gpu {
             profile: DeviceProfile::new(&info, &required_limits, device.features()),
             device,
             queue,
-            faults,
+            health: Arc::new(Health::Told(faults)),
             pipelines: Arc::new(Mutex::new(HashMap::new())),
         })
     }
@@ -174,28 +159,6 @@ fn required_limits(adapter: &wgpu::Limits, choice: LimitsChoice) -> wgpu::Limits
             max_compute_workgroups_per_dimension: adapter.max_compute_workgroups_per_dimension,
             ..portable
         },
-    }
-}
-
-/// What the portable kernels need of a device: no more than WebGPU guarantees.
-fn check_limits(limits: &wgpu::Limits) -> Result<(), Error> {
-    let portable = wgpu::Limits::default();
-    let needs = [
-        ("invocations", limits.max_compute_invocations_per_workgroup, portable.max_compute_invocations_per_workgroup),
-        ("invocations", limits.max_compute_workgroup_size_x, portable.max_compute_workgroup_size_x),
-        ("bytes", limits.max_compute_workgroup_storage_size, portable.max_compute_workgroup_storage_size),
-        ("buffers", limits.max_storage_buffers_per_shader_stage, portable.max_storage_buffers_per_shader_stage),
-    ];
-    match needs.into_iter().find(|(_, have, need)| have < need) {
-        None => Ok(()),
-        Some((unit, have, need)) => Err(Error::LimitExceeded {
-            what: "a kernel".into(),
-            need: need.into(),
-            have: have.into(),
-            unit,
-            limit: "what the device was requested with".into(),
-            hint: "request it with wgpu::Limits::default() or more".into(),
-        }),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::copy::span;
 use super::{
-    AppendKey, Attention, AttentionWeights, Columns, CopyStrided, Custom, DType, Graph, KeyBand, MaskStrides, Matmul,
-    Node, Op, Pack, Scores, Softmax, Source, TransposeHeads, Value, ValueId,
+    AppendKey, Attention, AttentionWeights, Columns, CopyStrided, DType, Graph, KeyBand, MaskStrides, Matmul, Node, Op,
+    Pack, Scores, Softmax, Source, TransposeHeads, Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -33,10 +33,15 @@ impl GraphBuilder {
         Self::default()
     }
 
-    /// Ends the building; `outputs` are what a run gives back.
+    /// Ends the building; `outputs` are what a run gives back, each once. One that is of another graph, or no 32-bit
+    /// floats, is refused when the graph is compiled or interpreted.
     #[must_use]
     pub fn finish(mut self, outputs: &[ValueId]) -> Graph {
-        self.graph.outputs = outputs.to_vec();
+        for output in outputs {
+            if !self.graph.outputs.contains(output) {
+                self.graph.outputs.push(*output);
+            }
+        }
         self.graph
     }
 
@@ -59,7 +64,7 @@ impl GraphBuilder {
     /// `x·Wᵀ + b`: `x` (…, in), `weight` (out, in), `bias` (out,) → (…, out).
     ///
     /// # Errors
-    /// [`Error::WrongShape`] naming both shapes.
+    /// [`Error::WrongShape`] naming both shapes, [`Error::Invalid`] for a value of another graph or type.
     pub fn linear(&mut self, name: &str, x: ValueId, weight: ValueId, bias: Option<ValueId>) -> Result<ValueId, Error> {
         self.matmul(name, Matmul { lhs: x, rhs: weight, bias, transpose_rhs: true, group: 1, skip_hidden: false })
     }
@@ -67,8 +72,16 @@ impl GraphBuilder {
     /// See [`Matmul`].
     ///
     /// # Errors
-    /// [`Error::WrongShape`] naming both shapes.
+    /// [`Error::WrongShape`] naming both shapes, [`Error::Invalid`] for a value of another graph or type.
     pub fn matmul(&mut self, name: &str, op: Matmul) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.lhs), DType::F32), (Some(op.rhs), DType::F32), (op.bias, DType::F32)])?;
+        if !(1..FAR).contains(&op.group) {
+            return Err(Error::OutOfRange {
+                what: format!("the group of {name}"),
+                value: op.group.to_string(),
+                allowed: format!("must be between 1 and {}", FAR - 1),
+            });
+        }
         let lhs = self.axes(op.lhs);
         let rhs = self.axes(op.rhs);
         let (inner, cols) = match (rhs, op.transpose_rhs) {
@@ -107,8 +120,11 @@ impl GraphBuilder {
     /// See [`Softmax`].
     ///
     /// # Errors
-    /// [`Error::WrongShape`] for lengths, masks or biases of a shape that is not in the list; never a guess.
+    /// [`Error::WrongShape`] for lengths, masks or biases of a shape that is not in the list, never a guess; otherwise as
+    /// [`matmul`](Self::matmul).
     pub fn softmax(&mut self, name: &str, op: Softmax) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.scores), DType::F32)])?;
+        self.reads_masks(name, [op.valid_lens, op.attend_mask, op.bias])?;
         let &[batch_heads, num_queries, columns] = self.axes(op.scores) else {
             return Err(self.wrong(op.scores, "scores must have shape (B·H, Lq, Lk)".into()));
         };
@@ -127,8 +143,10 @@ impl GraphBuilder {
     /// (B, L, H·d) → (B·H, L, d): D2L's `transpose_qkv`.
     ///
     /// # Errors
-    /// [`Error::NotDivisible`] when the width is not a multiple of `num_heads`.
+    /// [`Error::NotDivisible`] when the width is not a multiple of `num_heads`; otherwise as
+    /// [`matmul`](Self::matmul).
     pub fn transpose_qkv(&mut self, name: &str, op: TransposeHeads) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.input), DType::F32)])?;
         let &[batch, length, width] = self.axes(op.input) else {
             return Err(self.wrong(op.input, "transpose_qkv needs shape (B, L, H·d)".into()));
         };
@@ -142,8 +160,10 @@ impl GraphBuilder {
     /// (B·H, L, d) → (B, L, H·d): D2L's `transpose_output`.
     ///
     /// # Errors
-    /// [`Error::NotDivisible`] when the first axis is not a multiple of `num_heads`.
+    /// [`Error::NotDivisible`] when the first axis is not a multiple of `num_heads`; otherwise as
+    /// [`matmul`](Self::matmul).
     pub fn transpose_output(&mut self, name: &str, op: TransposeHeads) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.input), DType::F32)])?;
         let &[batch_heads, length, head_dim] = self.axes(op.input) else {
             return Err(self.wrong(op.input, "transpose_output needs shape (B·H, L, d)".into()));
         };
@@ -160,6 +180,8 @@ impl GraphBuilder {
     /// [`Error::WrongShape`] for columns that are not there, heads that do not divide them, lengths, masks or biases of a
     /// shape that is not in the list.
     pub fn attention(&mut self, name: &str, op: Attention) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.value.tensor), DType::F32)])?;
+        self.reads_scores(name, &op.scores)?;
         let sizes = self.check_scores(&op.scores)?;
         let Scores { key, num_heads, num_kv_heads, .. } = op.scores;
         self.check_columns(op.value, num_kv_heads)?;
@@ -169,8 +191,8 @@ impl GraphBuilder {
             return Err(self.wrong(op.value.tensor, expected));
         }
         let joined = checked_product(name, num_heads, op.value.count / num_kv_heads)?;
-        let statistics = if op.statistics { 2 * num_heads } else { 0 };
-        let width = if op.statistics { (joined + statistics).next_multiple_of(4) } else { joined };
+        let with_statistics = || joined.checked_add(num_heads.checked_mul(2)?)?.checked_next_multiple_of(4);
+        let width = if op.statistics { with_statistics().unwrap_or(usize::MAX) } else { joined };
         self.node(name, [sizes.batch, sizes.num_queries, width].into(), Op::Attention(op))
     }
 
@@ -179,6 +201,8 @@ impl GraphBuilder {
     /// # Errors
     /// As [`attention`](Self::attention), of whose statistics the operand must be.
     pub fn attention_weights(&mut self, name: &str, op: AttentionWeights) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.attention), DType::F32)])?;
+        self.reads_scores(name, &op.scores)?;
         let sizes = self.check_scores(&op.scores)?;
         let source = self.graph.values[op.attention.0].source;
         let has_statistics = match source {
@@ -200,6 +224,7 @@ impl GraphBuilder {
     /// # Errors
     /// [`Error::WrongShape`] where the parts do not fit beside each other.
     pub fn pack(&mut self, name: &str, op: Pack) -> Result<ValueId, Error> {
+        self.reads(name, op.parts.iter().map(|part| (part.value, DType::F32)))?;
         let parts: Vec<_> = op.parts.iter().filter_map(|part| Some((part.value?, part.count))).collect();
         let Some(&(first, _)) = parts.first() else {
             return Err(Error::Missing {
@@ -216,7 +241,7 @@ impl GraphBuilder {
                 );
             }
         }
-        let count = op.parts.iter().map(|part| part.count).sum();
+        let count = op.parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.count));
         let shape = inner.map_or(Shape::from([count]), |inner| Shape::from([inner, count]));
         self.node(name, shape, Op::Pack(op))
     }
@@ -246,11 +271,14 @@ impl GraphBuilder {
 
     fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
         let Columns { tensor, first, count } = columns;
-        let fits = matches!(self.axes(tensor), &[_, _, width] if first + count <= width);
+        let fits = matches!(self.axes(tensor), &[_, _, width] if first.saturating_add(count) <= width);
         if fits && num_heads > 0 && count % num_heads == 0 {
             return Ok(());
         }
-        Err(self.wrong(tensor, format!("{num_heads} heads are read from columns {first} to {} of it", first + count)))
+        Err(self.wrong(
+            tensor,
+            format!("{num_heads} heads are read from columns {first} to {} of it", first.saturating_add(count)),
+        ))
     }
 
     fn check_masks(&self, sizes: ScoreSizes, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
@@ -266,8 +294,9 @@ impl GraphBuilder {
     /// See [`AppendKey`].
     ///
     /// # Errors
-    /// [`Error::WrongShape`] naming both shapes.
+    /// As [`matmul`](Self::matmul).
     pub fn append_key(&mut self, name: &str, op: AppendKey) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.input), DType::F32), (Some(op.key), DType::F32)])?;
         let &[batch, length, width] = self.axes(op.input) else {
             return Err(self.wrong(op.input, "append_key needs shape (B, L, W)".into()));
         };
@@ -283,45 +312,18 @@ impl GraphBuilder {
     /// See [`CopyStrided`]; the output is one row of elements, up to the last that is written.
     ///
     /// # Errors
-    /// [`Error::WrongShape`] where the input ends before the last element that is read.
+    /// [`Error::WrongShape`] where the input ends before the last element that is read; otherwise as
+    /// [`matmul`](Self::matmul).
     pub fn copy(&mut self, name: &str, op: CopyStrided) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.input), DType::F32)])?;
+        check_size(name, &Shape::from(op.axes))?;
         let reach = |strides: [usize; 4]| span(&op.axes, &strides).unwrap_or(usize::MAX);
-        if self.graph.values[op.input.0].dtype != DType::F32 {
-            return Err(Error::Invalid(format!("copy reads {}, which is not 32-bit floats", self.name(op.input))));
-        }
         let length = self.shape(op.input).checked_len().unwrap_or(0);
         if reach(op.from) > length {
             let expected = format!("strides {:?} over {:?} need {} elements", op.from, op.axes, reach(op.from));
             return Err(self.wrong(op.input, expected));
         }
         self.node(name, [reach(op.to)].into(), Op::Copy(op))
-    }
-
-    /// A user's own kernel, whose output has the given shape.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for inputs that are not 32-bit floats, more inputs than WebGPU guarantees bindings for, or
-    /// parameters of more than 256 bytes.
-    pub fn custom(&mut self, name: &str, op: Custom, shape: impl Into<Shape>) -> Result<ValueId, Error> {
-        let kernel = &op.kernel.name;
-        if let Some(&id) = op.inputs.iter().find(|id| self.graph.values[id.0].dtype != DType::F32) {
-            return Err(Error::Invalid(format!("{kernel} reads {}, which is not 32-bit floats", self.name(id))));
-        }
-        if op.kernel.workgroups.contains(&0) {
-            return Err(Error::OutOfRange {
-                what: format!("the grid of {kernel}"),
-                value: format!("{:?}", op.kernel.workgroups),
-                allowed: "must be at least 1 in each dimension".into(),
-            });
-        }
-        if op.inputs.len() > MOST_INPUTS || op.kernel.params.len() > MOST_PARAMS {
-            return Err(Error::Invalid(format!(
-                "{kernel} has {} inputs and {} bytes of parameters, but {MOST_INPUTS} and {MOST_PARAMS} are the most",
-                op.inputs.len(),
-                op.kernel.params.len()
-            )));
-        }
-        self.node(name, shape.into(), Op::Custom(op))
     }
 
     /// An input or a parameter.
@@ -341,6 +343,9 @@ impl GraphBuilder {
     }
 
     /// The shape of a value built so far.
+    ///
+    /// # Panics
+    /// If `id` comes from another, larger graph.
     #[must_use]
     pub fn shape(&self, id: ValueId) -> &Shape {
         &self.graph.values[id.0].shape
@@ -367,7 +372,42 @@ impl GraphBuilder {
         }
     }
 
-    fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
+    /// Checks that what the node `name` is to read is of this graph and of the type that its op computes with.
+    pub(super) fn reads(
+        &self,
+        name: &str,
+        operands: impl IntoIterator<Item = (Option<ValueId>, DType)>,
+    ) -> Result<(), Error> {
+        for (id, needed) in operands {
+            let Some(id) = id else { continue };
+            let value = self.graph.values.get(id.0).ok_or_else(|| {
+                let num_values = self.graph.values.len();
+                Error::Invalid(format!(
+                    "{name} would read value {} of a graph that has {num_values}; the value is of another graph",
+                    id.0
+                ))
+            })?;
+            if value.dtype != needed {
+                let read = &value.name;
+                return Err(Error::Invalid(format!(
+                    "{name} would read {read} as {needed}, but {read} is {}",
+                    value.dtype
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn reads_scores(&self, name: &str, op: &Scores) -> Result<(), Error> {
+        self.reads(name, [op.query, op.key].map(|columns| (Some(columns.tensor), DType::F32)))?;
+        self.reads_masks(name, [op.valid_lens, op.attend_mask, op.bias])
+    }
+
+    fn reads_masks(&self, name: &str, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
+        self.reads(name, [(lens, DType::U32), (mask, DType::Bool), (bias, DType::F32)])
+    }
+
+    pub(super) fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
         let output = self.value(name, shape, DType::F32, Source::Node(self.graph.nodes.len()))?;
         self.graph.nodes.push(Node { op, output });
         Ok(output)
@@ -377,33 +417,34 @@ impl GraphBuilder {
         if self.graph.values.iter().any(|value| value.name == name) {
             return Err(Error::Invalid(format!("the graph already has a value named \"{name}\"")));
         }
-        // Positions are compared as i32 sums of a row and a band, so no axis may reach the band's far end.
-        let longest = shape.axes().iter().copied().max().unwrap_or(0);
-        let far = KeyBand::FAR.unsigned_abs() as usize;
-        if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
-            let sentence =
-                format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
-            return Err(Error::Invalid(sentence));
-        }
-        if longest >= far {
-            return Err(Error::LimitExceeded {
-                what: format!("{name} {shape}"),
-                need: longest as u64,
-                have: far as u64 - 1,
-                unit: "elements along one axis",
-                limit: "the longest that can be indexed".into(),
-                hint: "cut the sequences into pieces".into(),
-            });
-        }
+        check_size(name, &shape)?;
         self.graph.values.push(Value { name: name.into(), shape, dtype, source });
         Ok(ValueId(self.graph.values.len() - 1))
     }
 }
 
-/// Storage buffers that WebGPU guarantees to a shader, less the output.
-const MOST_INPUTS: usize = 7;
-/// Parameters of one dispatch lie as far apart.
-const MOST_PARAMS: usize = 256;
+/// No axis is as long. Positions are compared as i32 sums of a row and a band, so none may reach the band's far end.
+const FAR: usize = KeyBand::FAR.unsigned_abs() as usize;
+
+/// Refuses what cannot be counted or indexed.
+fn check_size(name: &str, shape: &Shape) -> Result<(), Error> {
+    let longest = shape.axes().iter().copied().max().unwrap_or(0);
+    if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
+        let sentence = format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
+        return Err(Error::Invalid(sentence));
+    }
+    if longest >= FAR {
+        return Err(Error::LimitExceeded {
+            what: format!("{name} {shape}"),
+            need: longest as u64,
+            have: FAR as u64 - 1,
+            unit: "elements along one axis",
+            limit: "the longest that can be indexed".into(),
+            hint: "cut the sequences into pieces".into(),
+        });
+    }
+    Ok(())
+}
 
 /// `a · b`, or a sentence about `name`.
 fn checked_product(name: &str, a: usize, b: usize) -> Result<usize, Error> {

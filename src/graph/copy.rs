@@ -10,7 +10,7 @@ use crate::shape::Shape;
 
 /// `output[Σ iₐ·to[a]] = input[Σ iₐ·from[a]]` for every index of up to four axes.
 ///
-/// What the output's strides leave out is not written.
+/// What the output's strides leave out is not written. A plan adds such nodes where the user's tensors have strides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyStrided {
     /// Any shape; read as one row of elements.
@@ -85,7 +85,8 @@ impl Graph {
     /// # Errors
     /// [`Error::Invalid`] for a name that the graph does not have, strides that are not one for each of at most four
     /// axes, or output strides by which elements would fall on each other.
-    pub fn with_strides(&self, strides: &BTreeMap<String, Vec<usize>>) -> Result<Self, Error> {
+    pub(crate) fn with_strides(&self, strides: &BTreeMap<String, Vec<usize>>) -> Result<Self, Error> {
+        self.check_outputs()?;
         for (name, strides) in strides {
             self.check_strides(name, strides)?;
         }
@@ -110,6 +111,8 @@ impl Graph {
                 (source, Some(strides)) => {
                     let row = Shape::from([span(axes, strides).unwrap_or(usize::MAX)]);
                     let input = builder.given(&value.name, row, value.dtype, source)?;
+                    // An output that is given lies where it is given.
+                    outputs.insert(id, input);
                     let copied = builder.copy(&dense, copy(input, axes, strides, &dense_strides(axes)))?;
                     builder.reshaped(copied, value.shape.clone())
                 }
@@ -124,13 +127,14 @@ impl Graph {
         let found = self.values().find(|(id, value)| {
             value.name == name && (!matches!(value.source, Source::Node(_)) || self.outputs().contains(id))
         });
-        let Some((id, value)) = found else {
+        let Some((_, value)) = found else {
             return Err(Error::Invalid(format!(
                 "the graph has no input, parameter or output \"{name}\" to be strided"
             )));
         };
         if value.dtype != DType::F32 {
-            let sentence = format!("{name} is not 32-bit floats, and only those can be strided; give it without gaps");
+            let sentence =
+                format!("{name} is {}, and only {} can be strided; give it without gaps", value.dtype, DType::F32);
             return Err(Error::Invalid(sentence));
         }
         let axes = value.shape.axes();
@@ -140,7 +144,7 @@ impl Graph {
                 value.shape
             )));
         }
-        if self.outputs().contains(&id) && !is_injective(axes, strides) {
+        if matches!(value.source, Source::Node(_)) && !is_injective(axes, strides) {
             return Err(Error::Invalid(format!(
                 "{name} {} would be written with strides {strides:?}, by which elements fall on each other",
                 value.shape
@@ -205,6 +209,18 @@ mod tests {
         assert_eq!(span(&[2, 0], &[10, 1]), Some(0));
         assert_eq!(span(&[usize::MAX, 2], &[usize::MAX, 1]), None);
         assert_eq!(dense_strides(&[2, 3, 4]), [12, 4, 1]);
+    }
+
+    #[test]
+    fn lengths_and_truth_values_cannot_be_strided() {
+        for dtype in [DType::U32, DType::Bool] {
+            let mut builder = GraphBuilder::new();
+            let input = builder.input("x", [2], dtype).unwrap();
+            let op = CopyStrided { input, axes: [2, 1, 1, 1], from: [1, 0, 0, 0], to: [1, 0, 0, 0] };
+            assert!(builder.copy("copied", op).is_err());
+            let error = builder.finish(&[]).with_strides(&[("x".to_owned(), vec![2])].into()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("x is {dtype}")), "{error}");
+        }
     }
 
     #[test]

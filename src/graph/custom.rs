@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::ValueId;
+use super::{DType, GraphBuilder, Op, ValueId};
+use crate::error::Error;
+use crate::shape::Shape;
 
 /// What a [`CustomKernel`] computes, in plain Rust: inputs, each row-major, and the output to fill.
 pub type CpuTwin = dyn Fn(&[&[f64]], &mut [f64]) + Send + Sync;
@@ -19,11 +21,12 @@ pub struct CustomKernel {
     pub name: String,
     /// The shader.
     pub wgsl: String,
-    /// The bytes of the uniform at binding 0, at most 256.
+    /// The bytes of the uniform at binding 0, all that its type has, and at most 256.
     pub params: Vec<u8>,
     /// The grid of workgroups.
     pub workgroups: [u32; 3],
-    /// The same computation on the CPU; without it the CPU device refuses the graph.
+    /// The same computation on the CPU; without it the CPU device refuses the graph. A panic in it unwinds to whoever
+    /// runs the graph, as a panic in any callback does; nothing is left in a state that matters.
     pub cpu: Option<Arc<CpuTwin>>,
 }
 
@@ -56,4 +59,36 @@ pub struct Custom {
     pub kernel: Arc<CustomKernel>,
     /// What it reads, in the order of its bindings from 1 on.
     pub inputs: Vec<ValueId>,
+}
+
+/// Storage buffers that WebGPU guarantees to a shader, less the output.
+const MOST_INPUTS: usize = 7;
+/// Parameters of one dispatch lie as far apart.
+const MOST_PARAMS: usize = 256;
+
+impl GraphBuilder {
+    /// A user's own kernel, whose output has the given shape.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for inputs of another graph or of another type than 32-bit floats, more inputs than WebGPU guarantees bindings for, or
+    /// parameters of more than 256 bytes.
+    pub fn custom(&mut self, name: &str, op: Custom, shape: impl Into<Shape>) -> Result<ValueId, Error> {
+        let kernel = &op.kernel.name;
+        self.reads(name, op.inputs.iter().map(|&id| (Some(id), DType::F32)))?;
+        if op.kernel.workgroups.contains(&0) {
+            return Err(Error::OutOfRange {
+                what: format!("the grid of {kernel}"),
+                value: format!("{:?}", op.kernel.workgroups),
+                allowed: "must be at least 1 in each dimension".into(),
+            });
+        }
+        if op.inputs.len() > MOST_INPUTS || op.kernel.params.len() > MOST_PARAMS {
+            return Err(Error::Invalid(format!(
+                "{kernel} has {} inputs and {} bytes of parameters, but {MOST_INPUTS} and {MOST_PARAMS} are the most",
+                op.inputs.len(),
+                op.kernel.params.len()
+            )));
+        }
+        self.node(name, shape.into(), Op::Custom(op))
+    }
 }

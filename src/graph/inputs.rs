@@ -124,7 +124,7 @@ impl<'a> Inputs<'a> {
         }
         if given.dtype() != value.dtype {
             return Err(Error::Invalid(format!(
-                "{} is {:?}, but the graph was built for {:?}",
+                "{} is given as {}, but the graph was built for {}",
                 value.name,
                 given.dtype(),
                 value.dtype

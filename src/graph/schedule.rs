@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 
 use super::footprint::Block;
 use super::{DType, Graph, Node, Op, ValueId};
-use crate::error::Error;
+use crate::error::{Error, ON_THE_CPU};
 
 /// What one shader may see at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Schedule {
     /// # Errors
     /// [`Error::LimitExceeded`] when even one row of one matrix does not fit.
     pub(crate) fn new(graph: &Graph, limits: Limits, texels: &BTreeSet<ValueId>) -> Result<Self, Error> {
+        graph.check_outputs()?;
         let mut schedule = Self { steps: Vec::new(), scratch: Vec::new() };
         let nodes = graph.nodes();
         let mut first = 0;
@@ -240,13 +241,23 @@ impl Chain<'_> {
 
     fn too_large(&self, excess: &Excess) -> Error {
         let value = self.graph.value(excess.value);
+        let (name, shape) = (&value.name, &value.shape);
+        let (what, hint) = match &self.graph.nodes()[self.nodes.start].op {
+            Op::Custom(op) => {
+                (format!("{name} {shape}, which {} binds whole,", op.kernel.name), "compute it by several nodes")
+            }
+            op => (
+                format!("the smallest piece of {name} {shape} that {} can work on", op.name()),
+                "cut the sequences or the layer's width into pieces",
+            ),
+        };
         Error::LimitExceeded {
-            what: format!("one row of {} {}", value.name, value.shape),
+            what,
             need: excess.need,
             have: excess.have,
             unit: "bytes",
             limit: "the device's max_storage_buffer_binding_size".into(),
-            hint: "use --device cpu, or a narrower layer".into(),
+            hint: format!("{hint}, {ON_THE_CPU}"),
         }
     }
 }
@@ -347,7 +358,7 @@ mod tests {
         let refusal = |num_queries, num_keys, head_dim| {
             Schedule::new(&attention(num_queries, num_keys, head_dim), portable, &BTreeSet::new()).unwrap_err()
         };
-        insta::assert_snapshot!(refusal(1, 600_000, 64), @"one row of v (1, 600000, 64) needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; use --device cpu, or a narrower layer");
+        insta::assert_snapshot!(refusal(1, 600_000, 64), @"the smallest piece of v (1, 600000, 64) that matmul can work on needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; cut the sequences or the layer's width into pieces, or compute on the CPU");
         insta::assert_snapshot!(refusal(1 << 20, 1 << 25, 1), @"scores (1, 1048576, 33554432) is worked on in more than 65536 blocks, the most that one run takes; cut the sequences into pieces");
     }
 }

@@ -44,8 +44,8 @@ impl Stored<'_> {
         HostTensor::new(self.entry.shape.clone(), numbers)
     }
 
-    /// Any integer type as i64: lengths, of which none is beyond an i64.
-    pub(super) fn integers(&self) -> Result<HostTensor<i64>, Error> {
+    /// Any integer type as i64: lengths, of which none is beyond an i64, let alone the number of keys.
+    pub(super) fn lengths(&self, num_keys: usize) -> Result<HostTensor<i64>, Error> {
         let numbers = match self.entry.dtype {
             Dtype::U8 => self.decode(|bytes| i64::from(u8::from_le_bytes(bytes))),
             Dtype::I8 => self.decode(|bytes| i64::from(i8::from_le_bytes(bytes))),
@@ -54,19 +54,19 @@ impl Stored<'_> {
             Dtype::U32 => self.decode(|bytes| i64::from(u32::from_le_bytes(bytes))),
             Dtype::I32 => self.decode(|bytes| i64::from(i32::from_le_bytes(bytes))),
             Dtype::I64 => self.decode(i64::from_le_bytes),
-            Dtype::U64 => self.unsigned_longs(),
+            Dtype::U64 => self.unsigned_longs(num_keys),
             _ => Err(self.wrong_type("an integer (I8 to I64, U8 to U64)")),
         }?;
         HostTensor::new(self.entry.shape.clone(), numbers)
     }
 
-    fn unsigned_longs(&self) -> Result<Vec<i64>, Error> {
+    fn unsigned_longs(&self, num_keys: usize) -> Result<Vec<i64>, Error> {
         let numbers = self.decode(u64::from_le_bytes)?;
         let signed = numbers.iter().enumerate().map(|(index, &number)| {
             i64::try_from(number).map_err(|_| Error::OutOfRange {
                 what: self.element(index),
                 value: number.to_string(),
-                allowed: "must be between 0 and the number of keys".into(),
+                allowed: format!("must be between 0 and the number of keys, {num_keys}"),
             })
         });
         signed.collect()
@@ -176,7 +176,7 @@ mod tests {
         ];
         for (dtype, bytes, expected) in minus_two_or_large {
             let entry = entry(dtype, [1]);
-            let read = stored(&entry, bytes).integers().unwrap();
+            let read = stored(&entry, bytes).lengths(7).unwrap();
             assert_eq!(read.data(), [expected], "{dtype}");
         }
     }
@@ -186,8 +186,8 @@ mod tests {
         let large: Vec<u8> = [0, 1, 2, u64::MAX].iter().flat_map(|n| n.to_le_bytes()).collect();
         let lens = entry(Dtype::U64, [2, 2]);
         insta::assert_snapshot!(
-            stored(&lens, &large).integers().unwrap_err(),
-            @"tensor[1, 1] is 18446744073709551615, but must be between 0 and the number of keys"
+            stored(&lens, &large).lengths(7).unwrap_err(),
+            @"tensor[1, 1] is 18446744073709551615, but must be between 0 and the number of keys, 7"
         );
         let mask = entry(Dtype::BOOL, [1, 2, 3]);
         insta::assert_snapshot!(
@@ -199,7 +199,7 @@ mod tests {
             @r#"tensor "tensor" is stored as BOOL, but should be F16, BF16, F32 or F64"#
         );
         insta::assert_snapshot!(
-            stored(&mask, &[0; 6]).integers().unwrap_err(),
+            stored(&mask, &[0; 6]).lengths(7).unwrap_err(),
             @r#"tensor "tensor" is stored as BOOL, but should be an integer (I8 to I64, U8 to U64)"#
         );
         insta::assert_snapshot!(

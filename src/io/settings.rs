@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::header::UniqueKeys;
 use super::words::{json_fault, nearest, shown};
@@ -80,12 +81,12 @@ impl Settings {
     /// [`Error::UnknownName`] for a field that does not exist, [`Error::OutOfRange`] for a value of the wrong type or
     /// range, [`Error::Invalid`] for what is no JSON object or has a field twice.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        let fields: UniqueKeys<Value> = serde_json::from_str(json).map_err(|error| {
+        let fields: UniqueKeys<Box<RawValue>> = serde_json::from_str(json).map_err(|error| {
             Error::Invalid(format!("metadata `attention` should be a JSON object: {}", json_fault(&error)))
         })?;
         let mut settings = Self::default();
-        for (field, value) in &fields.0 {
-            settings.set(field, value)?;
+        for (field, written) in &fields.0 {
+            settings.set(field, written.get())?;
         }
         settings.validate()?;
         Ok(settings)
@@ -136,26 +137,28 @@ impl Settings {
         require(within(self.dropout, 1.0), "dropout", self.dropout.as_ref(), DROPOUT)
     }
 
-    fn set(&mut self, field: &str, value: &Value) -> Result<(), Error> {
-        if value.is_null() && FIELDS.contains(&field) {
+    /// `written` is the value's JSON, which a refusal repeats: a parsed number need not print as it was written.
+    fn set(&mut self, field: &str, written: &str) -> Result<(), Error> {
+        if written == "null" && FIELDS.contains(&field) {
             return Ok(());
         }
         match field {
-            "num_heads" => self.num_heads = Some(count(field, value)?),
-            "num_kv_heads" => self.num_kv_heads = Some(count(field, value)?),
-            "head_dim" => self.head_dim = Some(count(field, value)?),
+            "num_heads" => self.num_heads = Some(count(field, written)?),
+            "num_kv_heads" => self.num_kv_heads = Some(count(field, written)?),
+            "head_dim" => self.head_dim = Some(count(field, written)?),
             "causal" => {
-                self.causal = Some(typed(field, value, Value::as_bool, "must be true or false")?);
+                self.causal = Some(typed(field, written, Value::as_bool, "must be true or false")?);
             }
-            "query_offset" => self.query_offset = Some(typed(field, value, Value::as_i64, OFFSET)?),
-            "window" => self.window = Some(typed(field, value, Value::as_u64, WINDOW)?),
-            "scale" => self.scale = Some(typed(field, value, Value::as_f64, SCALE)?),
+            "query_offset" => self.query_offset = Some(typed(field, written, Value::as_i64, OFFSET)?),
+            "window" => self.window = Some(typed(field, written, Value::as_u64, WINDOW)?),
+            "scale" => self.scale = Some(typed(field, written, Value::as_f64, SCALE)?),
             "prefix" => {
-                self.prefix = Some(typed(field, value, Value::as_str, "must be a string")?.to_owned());
+                self.prefix =
+                    Some(typed(field, written, |value| value.as_str().map(str::to_owned), "must be a string")?);
             }
-            "tolerance" => self.tolerance = Some(typed(field, value, Value::as_f64, TOLERANCE)?),
-            "dropout" => self.dropout = Some(typed(field, value, Value::as_f64, DROPOUT)?),
-            "seed" => self.seed = Some(typed(field, value, Value::as_u64, SEED)?),
+            "tolerance" => self.tolerance = Some(typed(field, written, Value::as_f64, TOLERANCE)?),
+            "dropout" => self.dropout = Some(typed(field, written, Value::as_f64, DROPOUT)?),
+            "seed" => self.seed = Some(typed(field, written, Value::as_u64, SEED)?),
             _ => {
                 return Err(Error::UnknownName {
                     kind: "field of the metadata `attention`".into(),
@@ -170,26 +173,23 @@ impl Settings {
 
 const COUNT: &str = "must be a whole number between 1 and 4294967295";
 const OFFSET: &str = "must be a whole number of 64 bits";
-const WINDOW: &str = "must be a whole number, at least 1";
+const WINDOW: &str = "must be a whole number between 1 and 18446744073709551615";
 const SCALE: &str = "must be a finite 32-bit float";
 const TOLERANCE: &str = "must be a finite number, at least 0";
 const DROPOUT: &str = "must be a number between 0 and 1";
 const SEED: &str = "must be a whole number between 0 and 18446744073709551615";
 
 /// A number of heads or channels.
-fn count(field: &str, value: &Value) -> Result<usize, Error> {
+fn count(field: &str, written: &str) -> Result<usize, Error> {
     let count = |value: &Value| value.as_u64()?.try_into().ok();
-    typed(field, value, count, COUNT)
+    typed(field, written, count, COUNT)
 }
 
 /// The value in its type, or the error that says which is needed.
-fn typed<'v, T>(
-    field: &str,
-    value: &'v Value,
-    convert: impl Fn(&'v Value) -> Option<T>,
-    allowed: &str,
-) -> Result<T, Error> {
-    convert(value).ok_or_else(|| out_of_range(field, &value.to_string(), allowed))
+fn typed<T>(field: &str, written: &str, convert: impl Fn(&Value) -> Option<T>, allowed: &str) -> Result<T, Error> {
+    // What is JSON but no value, like 1e999, is as little of the type as a value of another.
+    let value = serde_json::from_str(written).ok();
+    value.as_ref().and_then(convert).ok_or_else(|| out_of_range(field, written, allowed))
 }
 
 fn require<T: ToString>(fits: bool, field: &str, value: Option<&T>, allowed: &str) -> Result<(), Error> {
@@ -264,7 +264,7 @@ mod tests {
         insta::assert_snapshot!(refusal(r#"{"num_heads": 8} x"#), @"metadata `attention` should be a JSON object: trailing characters at line 1 column 18");
         insta::assert_snapshot!(refusal(r#"{"num_heads": 8, "num_heads": 4}"#), @r#"metadata `attention` should be a JSON object: "num_heads" appears twice at line 1 column 32"#);
         insta::assert_snapshot!(refusal(r#"{"scale": NaN}"#), @"metadata `attention` should be a JSON object: expected value at line 1 column 11");
-        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"metadata `attention` should be a JSON object: number out of range at line 1 column 15");
+        insta::assert_snapshot!(refusal(r#"{"scale": 1e999}"#), @"scale is 1e999, but must be a finite 32-bit float");
     }
 
     #[test]
@@ -273,9 +273,12 @@ mod tests {
         insta::assert_snapshot!(refusal(r#"{"num_heads": 8.5}"#), @"num_heads is 8.5, but must be a whole number between 1 and 4294967295");
         insta::assert_snapshot!(refusal(r#"{"causal": 1}"#), @"causal is 1, but must be true or false");
         insta::assert_snapshot!(refusal(r#"{"query_offset": 9223372036854775808}"#), @"query_offset is 9223372036854775808, but must be a whole number of 64 bits");
-        insta::assert_snapshot!(refusal(r#"{"window": true}"#), @"window is true, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(r#"{"window": 18446744073709551616}"#), @"window is 18446744073709551616, but must be a whole number between 1 and 18446744073709551615");
+        insta::assert_snapshot!(refusal(r#"{"query_offset": -36893488147419103232}"#), @"query_offset is -36893488147419103232, but must be a whole number of 64 bits");
+        insta::assert_snapshot!(refusal(r#"{"seed": 1.0}"#), @"seed is 1.0, but must be a whole number between 0 and 18446744073709551615");
+        insta::assert_snapshot!(refusal(r#"{"window": true}"#), @"window is true, but must be a whole number between 1 and 18446744073709551615");
         insta::assert_snapshot!(refusal(r#"{"scale": [0.5]}"#), @"scale is [0.5], but must be a finite 32-bit float");
-        insta::assert_snapshot!(refusal(r#"{"prefix": {"a": 1}}"#), @r#"prefix is {"a":1}, but must be a string"#);
+        insta::assert_snapshot!(refusal(r#"{"prefix": {"a": 1}}"#), @r#"prefix is {"a": 1}, but must be a string"#);
         insta::assert_snapshot!(refusal(r#"{"seed": -1}"#), @"seed is -1, but must be a whole number between 0 and 18446744073709551615");
     }
 
@@ -283,10 +286,10 @@ mod tests {
     fn values_out_of_range_are_refused() {
         insta::assert_snapshot!(refusal(r#"{"num_heads": 0}"#), @"num_heads is 0, but must be a whole number between 1 and 4294967295");
         insta::assert_snapshot!(refusal(r#"{"num_heads": -8}"#), @"num_heads is -8, but must be a whole number between 1 and 4294967295");
-        insta::assert_snapshot!(refusal(r#"{"num_kv_heads": 1e30}"#), @"num_kv_heads is 1e+30, but must be a whole number between 1 and 4294967295");
+        insta::assert_snapshot!(refusal(r#"{"num_kv_heads": 1e30}"#), @"num_kv_heads is 1e30, but must be a whole number between 1 and 4294967295");
         insta::assert_snapshot!(refusal(r#"{"head_dim": 4294967296}"#), @"head_dim is 4294967296, but must be a whole number between 1 and 4294967295");
-        insta::assert_snapshot!(refusal(r#"{"window": 0}"#), @"window is 0, but must be a whole number, at least 1");
-        insta::assert_snapshot!(refusal(r#"{"window": -5}"#), @"window is -5, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(r#"{"window": 0}"#), @"window is 0, but must be a whole number between 1 and 18446744073709551615");
+        insta::assert_snapshot!(refusal(r#"{"window": -5}"#), @"window is -5, but must be a whole number between 1 and 18446744073709551615");
         insta::assert_snapshot!(refusal(r#"{"scale": 1e39}"#), @"scale is 1000000000000000000000000000000000000000, but must be a finite 32-bit float");
         insta::assert_snapshot!(refusal(r#"{"tolerance": -0.001}"#), @"tolerance is -0.001, but must be a finite number, at least 0");
         insta::assert_snapshot!(refusal(r#"{"dropout": 1.5}"#), @"dropout is 1.5, but must be a number between 0 and 1");
@@ -303,6 +306,6 @@ mod tests {
         insta::assert_snapshot!(refusal(Settings { tolerance: Some(f64::INFINITY), ..nothing() }), @"tolerance is inf, but must be a finite number, at least 0");
         insta::assert_snapshot!(refusal(Settings { dropout: Some(f64::NAN), ..nothing() }), @"dropout is NaN, but must be a number between 0 and 1");
         insta::assert_snapshot!(refusal(Settings { scale: Some(f64::NAN), ..nothing() }), @"scale is NaN, but must be a finite 32-bit float");
-        insta::assert_snapshot!(refusal(Settings { window: Some(0), ..nothing() }), @"window is 0, but must be a whole number, at least 1");
+        insta::assert_snapshot!(refusal(Settings { window: Some(0), ..nothing() }), @"window is 0, but must be a whole number between 1 and 18446744073709551615");
     }
 }

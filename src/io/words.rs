@@ -9,7 +9,7 @@ const LISTED_NAMES: usize = 12;
 /// How many characters of a JSON parser's message, which repeats what it met, a sentence holds.
 const MESSAGE_CHARS: usize = 400;
 
-/// Text from a file, fit for one line: control characters escaped, the end of what is very long left out.
+/// Text from a file, fit for one line: what cannot be printed escaped, the end of what is very long left out.
 pub(super) fn shown(text: &str) -> String {
     shortened(text, SHOWN_CHARS)
 }
@@ -20,19 +20,38 @@ pub(super) fn json_fault(error: &serde_json::Error) -> String {
 }
 
 fn shortened(text: &str, chars: usize) -> String {
-    let mut escaped = String::new();
-    for (index, letter) in text.chars().enumerate() {
-        if index == chars {
-            escaped.push('…');
-            break;
-        }
-        if letter.is_control() {
+    let mut letters = text.chars();
+    let mut shown = printable(&letters.by_ref().take(chars).collect::<String>());
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Text with everything escaped that would break a line, move a cursor or turn the direction of what follows: for
+/// whoever prints names from files on a terminal.
+///
+/// ```
+/// assert_eq!(multihead::io::printable("W\u{202e}\n\u{1b}[2J"), "W\\u{202e}\\n\\u{1b}[2J");
+/// ```
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || is_format(letter) {
             escaped.extend(letter.escape_default());
         } else {
             escaped.push(letter);
         }
     }
     escaped
+}
+
+/// Unicode's invisible characters that steer how text is laid out: directions, joiners, separators, tags.
+fn is_format(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// `"a", "b" and 7 more`.
@@ -101,6 +120,7 @@ mod tests {
     #[test]
     fn names_from_files_stay_on_one_line_and_short() {
         assert_eq!(shown("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
+        assert_eq!(shown("gpj.\u{202e}x\u{200b}\u{2028}ä√é"), "gpj.\\u{202e}x\\u{200b}\\u{2028}ä√é");
         assert_eq!(shown(&"x".repeat(1000)).chars().count(), SHOWN_CHARS + 1);
         assert_eq!(listed([]), "nothing");
         assert_eq!(listed(["a", "b"]), "\"a\", \"b\"");

@@ -6,12 +6,15 @@ use super::program::{Binding, Dispatch, Home, Places, Program, SMALLEST_BUFFER, 
 use super::texels::Texels;
 use super::{BoundStep, Tensor};
 use crate::error::Error;
-use crate::gpu::{Gpu, PipelineSource};
+use crate::gpu::{Gpu, PipelineSource, UNIFORM_STRIDE};
 use crate::graph::{Graph, ValueId};
 use crate::kernels::{self, Chosen, Slot};
 
-/// How far apart the parameters of two dispatches lie: WebGPU's guaranteed alignment of uniform bindings.
-const PARAMS_STRIDE: usize = 256;
+/// How far apart the parameters of two dispatches lie.
+const PARAMS_STRIDE: usize = UNIFORM_STRIDE as usize;
+
+/// A binding of nothing is an error in WebGPU.
+const SMALLEST_PARAMS: usize = 4;
 
 /// All buffers of a plan.
 pub(super) struct Buffers {
@@ -62,7 +65,7 @@ impl Buffers {
             readback: buffer(gpu, "mha.readback", readback_bytes(graph, places), Usage::MAP_READ | Usage::COPY_DST)
                 .await?,
         };
-        gpu.queue().write_buffer(&buffers.params, 0, &params);
+        gpu.guarded("mha.params", |_| gpu.queue().write_buffer(&buffers.params, 0, &params)).await?;
         Ok(buffers)
     }
 
@@ -100,7 +103,11 @@ impl Buffers {
                 })
             })
             .await?;
-        Ok(BoundStep { label, pipeline, bind_group, workgroups: dispatch.launch.workgroups })
+        let step = BoundStep { label, pipeline, bind_group, workgroups: dispatch.launch.workgroups };
+        if let Chosen::Users(_) = &dispatch.launch.kernel {
+            rehearse(gpu, &step).await?;
+        }
+        Ok(step)
     }
 
     /// WebGPU has one dispatch write no buffer that it also reads, wherever in the buffer.
@@ -121,7 +128,8 @@ impl Buffers {
     }
 
     fn entries(&self, index: usize, dispatch: &Dispatch) -> Vec<wgpu::BindGroupEntry<'_>> {
-        let params = entry(0, &self.params, (index * PARAMS_STRIDE) as u64, PARAMS_STRIDE as u64);
+        let params_bytes = dispatch.launch.params.len().max(SMALLEST_PARAMS) as u64;
+        let params = entry(0, &self.params, (index * PARAMS_STRIDE) as u64, params_bytes);
         let operands = dispatch.bindings.iter().zip(1..).map(|((slot, binding), place)| {
             let written = matches!(slot, Slot::Write | Slot::WriteTexels);
             match (binding, slot) {
@@ -143,6 +151,17 @@ impl Buffers {
         });
         std::iter::once(params).chain(operands).collect()
     }
+}
+
+/// Records a dispatch once for nothing: whether a user's types fit the bytes that are bound to them is seen no earlier.
+async fn rehearse(gpu: &Gpu, step: &BoundStep) -> Result<(), Error> {
+    gpu.guarded(&step.label, |device| {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some(&step.label) };
+        let mut encoder = device.create_command_encoder(&descriptor);
+        super::record(&mut encoder, std::slice::from_ref(step));
+        encoder.finish();
+    })
+    .await
 }
 
 fn entry(binding: u32, buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> wgpu::BindGroupEntry<'_> {

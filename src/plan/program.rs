@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
-use crate::error::Error;
+use crate::error::{Error, ON_THE_CPU};
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
@@ -65,8 +65,8 @@ impl Program {
     /// and outputs lie in buffers of the user's, and where.
     ///
     /// # Errors
-    /// [`Error::LimitExceeded`] with the numbers, where a value or a row of it is too large for the device;
-    /// [`Error::Invalid`] where a user's kernel would have to bind a place that no binding can start at.
+    /// [`Error::LimitExceeded`] with the numbers, where a value or a piece of it is too large for the device;
+    /// [`Error::OutOfRange`] where a user's kernel would have to bind a place that no binding can start at.
     pub(crate) fn new(
         graph: &Graph,
         profile: &DeviceProfile,
@@ -231,7 +231,7 @@ fn check_buffer(what: String, bytes: u64, profile: &DeviceProfile) -> Result<(),
         have: profile.max_buffer_bytes,
         unit: "bytes",
         limit: format!("the largest buffer of \"{}\"", profile.name),
-        hint: "do not ask for the attention weights, cut the batch into pieces, or use --device cpu".into(),
+        hint: format!("do not ask for the attention weights, cut the batch into pieces, {ON_THE_CPU}"),
     })
 }
 
@@ -290,14 +290,11 @@ impl Compiler<'_> {
                 have: most_rounds,
                 unit: "rounds of loops in one invocation",
                 limit: "the most before a CPU adapter ends loops by itself".into(),
-                hint: "use another device, or cut the keys into pieces".into(),
+                hint: format!("cut the keys into pieces, use another device, {ON_THE_CPU}"),
             });
         }
-        if let (Chosen::Users(kernel), true) = (&launch.kernel, bases.iter().any(|&base| base != 0)) {
-            return Err(Error::Invalid(format!(
-                "{} reads or writes a tensor whose offset is not a multiple of {} bytes, where no binding can start",
-                kernel.name, self.limits.alignment
-            )));
+        if let Chosen::Users(kernel) = &launch.kernel {
+            self.check_starts(node, &kernel.name, &bases)?;
         }
         let bindings =
             self.slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
@@ -325,6 +322,23 @@ impl Compiler<'_> {
             (Slot::Read(_) | Slot::Write, None) => buffers[index].clone(),
             _ => Binding::Absent,
         }
+    }
+
+    /// A user's kernel finds its tensors at the start of their bindings, which start where the device lets them.
+    fn check_starts(&self, node: &Node, kernel: &str, bases: &[u32]) -> Result<(), Error> {
+        let bound = node.op.operands().into_iter().flatten().chain([node.output]);
+        let Some((id, _)) = bound.zip(bases).find(|(_, base)| **base != 0) else {
+            return Ok(());
+        };
+        let offset = self.storage.places.get(&id).map_or(0, |place| place.offset);
+        let (name, alignment) = (&self.graph.value(id).name, self.limits.alignment);
+        Err(Error::OutOfRange {
+            what: format!("the offset of {name}, which {kernel} binds,"),
+            value: offset.to_string(),
+            allowed: format!(
+                "must be a multiple of {alignment} bytes; move it, or give it strides, with which it is copied"
+            ),
+        })
     }
 
     /// The bytes to bind for a footprint, and what brings an element's place into them, modulo 2³².

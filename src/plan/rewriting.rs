@@ -10,6 +10,7 @@ use crate::kernels::{self, texels};
 
 /// The graph as it is computed on a device of this profile.
 pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Graph, Error> {
+    graph.check_outputs()?;
     let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, options.rewriting.fuse);
     let fused = graph.fused(&fuse)?;
     if !options.rewriting.pack {

@@ -6,6 +6,9 @@ use crate::graph::{Graph, Value, ValueId};
 
 /// A tensor in a buffer on the device, for an input, a parameter or an output that lies in the user's own memory.
 ///
+/// Tensors may lie on each other where a run loses nothing by it: an output in the place of an input that has been
+/// read for the last time before. The plan refuses the rest.
+///
 /// # Example
 /// ```no_run
 /// # fn of(buffer: &wgpu::Buffer) -> multihead::Tensor {
@@ -22,10 +25,12 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor without gaps from the first byte of a buffer on. The buffer needs the usage `STORAGE`.
+    /// A tensor without gaps from the first byte of a buffer on. The buffer needs the usage `STORAGE`, and must come from
+    /// the device that the plan is compiled for. wgpu cannot tell a buffer of another `wgpu::Instance` from one of its
+    /// own: it panics, or takes the wrong one.
     ///
-    /// `valid_lens` are 32-bit unsigned integers there; truth values of `attend_mask` lie 32 to a word, lowest bit
-    /// first.
+    /// `valid_lens` are 32-bit unsigned integers there, which nobody checks: beyond Lk they hide no key. Truth values of
+    /// `attend_mask` lie 32 to a word, lowest bit first.
     #[must_use]
     pub fn new(buffer: &wgpu::Buffer) -> Self {
         Self { buffer: buffer.clone(), offset: 0, strides: None }

@@ -9,8 +9,19 @@ use crate::reference::{Part, pack};
 /// Words to a piece, where a buffer is filled piece by piece.
 const PIECE: usize = 1 << 16;
 
+/// Hands the tensors of values to the queue, each for the value's buffer.
+pub(super) fn write_all(
+    queue: &wgpu::Queue,
+    buffers: &BTreeMap<ValueId, wgpu::Buffer>,
+    given: &[(ValueId, &Value, HostValue<'_>)],
+) {
+    for (id, _, value) in given {
+        write(queue, &buffers[id], *value);
+    }
+}
+
 /// Hands a tensor's bytes to the queue.
-pub(super) fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, value: HostValue<'_>) {
+fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, value: HostValue<'_>) {
     match value {
         HostValue::F32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
         HostValue::U32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),

@@ -304,6 +304,6 @@ mod tests {
         }
         assert!(most_steps > 100, "{most_steps} steps are no test of splitting");
         let too_small = Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4 }, &BTreeSet::new());
-        insta::assert_snapshot!(too_small.unwrap_err(), @"one row of query (3, 5, 8) needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; use --device cpu, or a narrower layer");
+        insta::assert_snapshot!(too_small.unwrap_err(), @"the smallest piece of query (3, 5, 8) that transpose_qkv can work on needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; cut the sequences or the layer's width into pieces, or compute on the CPU");
     }
 }

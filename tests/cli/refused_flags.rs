@@ -68,6 +68,7 @@ fn command_lines_that_cannot_be_are_refused_in_one_line() {
     refused(&["run", CASE, "more"]);
     refused(&["run", CASE, "--casual"]);
     refused(&["run", CASE, "--causal", "false"]);
+    refused(&["check", "--causal", "true", CASE]);
     refused(&["run", CASE, "--with-weights"]);
     refused(&["run", CASE, "--batch-entry", "1"]);
     refused(&["run", CASE, "--batch-entry=-1", "--maps", "maps.png"]);

@@ -144,3 +144,36 @@ fn a_plan_tells_a_reader_what_would_be_done() {
     insta::assert_snapshot!(folder.on_cpu(&["plan", CASE]).done());
     assert_ne!(folder.on_cpu(&["plan", CASE]).stdout, folder.on_cpu(&["plan", CASE, "--with-weights"]).stdout);
 }
+
+/// Names come from files and command lines, and may turn the text around or move the cursor.
+#[cfg(unix)]
+#[test]
+fn no_name_steers_the_terminal() {
+    const NAME: &str = "a\u{202e}b\u{1b}[2J\n\u{200b}c";
+    const SHOWN: &str = "a\\u{202e}b\\u{1b}[2J\\n\\u{200b}c";
+    let harmless = |text: &str| {
+        text.chars().all(|letter| letter == '\n' || multihead::io::printable(&letter.to_string()).starts_with(letter))
+    };
+    let folder = Folder::with_case(&small());
+    let path = format!("{NAME}.safetensors");
+    small().floats("expected.output", &[1, 3, 4], &[9.0; 12]).write(folder.path(&path));
+    let odd = small().floats(&format!("query{NAME}"), &[1], &[0.0]).floats("key", &[1], &[0.0]);
+    odd.write(folder.path("odd.safetensors"));
+    let commands: [&[&str]; 7] = [
+        &["run", "odd.safetensors"],
+        &["check", &path],
+        &["check", &path, "--json"],
+        &["run", CASE, "-o", NAME],
+        &["run", CASE, "-o", NAME, "--json"],
+        &["run", NAME],
+        &["run", CASE, "--prefix", NAME],
+    ];
+    for command in commands {
+        let ended = folder.on_cpu(command);
+        assert!(harmless(&ended.stdout) && harmless(&ended.stderr), "{command:?}: {ended:?}");
+        let shown = ended.stdout.contains(SHOWN) || ended.stderr.contains(SHOWN);
+        let as_json = ended.stdout.contains("a\\u202eb\\u001b[2J\\n\\u200bc");
+        let quiet = command.contains(&"--prefix");
+        assert!(shown || as_json || quiet, "{command:?} names nothing: {ended:?}");
+    }
+}

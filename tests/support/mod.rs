@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of a test crate has nobody to be reached by")]
 
 pub mod layers;
+pub mod users;
 
 use std::collections::BTreeMap;
 
@@ -80,7 +81,7 @@ pub fn check_graph(
 ) {
     let options = PlanOptions { preferred_kernels: kernel.into_iter().collect(), ..PlanOptions::default() };
     let plan = pollster::block_on(Plan::new(gpu, graph, parameters, &options)).unwrap();
-    plan.poison();
+    pollster::block_on(plan.poison()).unwrap();
     let got = pollster::block_on(plan.run(inputs)).unwrap().outputs;
     compare(&got, graph, parameters, inputs, &format!("{about}, kernel {kernel:?}, device {}", gpu.profile().name));
 }

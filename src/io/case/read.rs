@@ -116,21 +116,19 @@ fn inputs_of(archive: &Archive<'_>, settings: &Settings) -> Result<AttentionInpu
         what: "tensor \"query\"".into(),
         hint: "a case file needs one of shape (B, Lq, E)".into(),
     })?;
-    Ok(AttentionInputs {
-        query,
-        key: activation(archive, "key", "(B, Lk, key width)")?,
-        value: activation(archive, "value", "(B, Lk, value width)")?,
-        mask: mask_of(archive, settings)?,
-    })
+    let key = activation(archive, "key", "(B, Lk, key width)")?;
+    let value = activation(archive, "value", "(B, Lk, value width)")?;
+    let num_keys = key.as_ref().unwrap_or(&query).shape().axes()[1];
+    Ok(AttentionInputs { query, key, value, mask: mask_of(archive, settings, num_keys)? })
 }
 
-fn mask_of(archive: &Archive<'_>, settings: &Settings) -> Result<Mask, Error> {
+fn mask_of(archive: &Archive<'_>, settings: &Settings, num_keys: usize) -> Result<Mask, Error> {
     let stored = |name: &str| {
         let present = archive.contains(name);
         present.then(|| archive.stored(name)).transpose()
     };
     Ok(Mask {
-        valid_lens: stored("valid_lens")?.map(|lens| lens.integers()).transpose()?,
+        valid_lens: stored("valid_lens")?.map(|lens| lens.lengths(num_keys)).transpose()?,
         attend_mask: stored("attend_mask")?.map(|mask| mask.booleans()).transpose()?,
         bias: stored("bias")?.map(|bias| bias.bias()).transpose()?,
         causal: settings.causal.unwrap_or(false),

@@ -85,7 +85,7 @@ fn what_is_written_is_what_the_mask_says() {
     assert_eq!(again.inputs, case.inputs);
     assert_eq!(again.settings.prefix, None);
     case.inputs.mask.window = Some(0);
-    insta::assert_snapshot!(case.to_bytes().unwrap_err(), @"window is 0, but must be a whole number, at least 1");
+    insta::assert_snapshot!(case.to_bytes().unwrap_err(), @"window is 0, but must be a whole number between 1 and 18446744073709551615");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn flags_override_the_file_and_are_checked() {
     let case = with(flags).unwrap();
     assert_eq!(case.config().unwrap().num_heads, 4);
     assert_eq!((case.inputs.mask.causal, case.inputs.mask.window), (false, Some(2)));
-    insta::assert_snapshot!(with(Settings { window: Some(0), ..Settings::default() }).unwrap_err(), @"window is 0, but must be a whole number, at least 1");
+    insta::assert_snapshot!(with(Settings { window: Some(0), ..Settings::default() }).unwrap_err(), @"window is 0, but must be a whole number between 1 and 18446744073709551615");
 }
 
 #[test]

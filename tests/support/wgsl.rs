@@ -1,0 +1,62 @@
+//! Shaders parsed, validated and translated by naga, without a device.
+#![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
+#![allow(unreachable_pub, reason = "a module of a test crate has nobody to be reached by")]
+
+use multihead::kernels::Kernel;
+use naga::Module;
+use naga::back::{hlsl, msl, pipeline_constants, spv};
+use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+
+pub fn parse(kernel: &Kernel) -> Module {
+    naga::front::wgsl::parse_str(kernel.wgsl)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
+}
+
+pub fn validate(kernel: &Kernel, module: &Module) -> ModuleInfo {
+    Validator::new(ValidationFlags::all(), Capabilities::empty())
+        .validate(module)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
+}
+
+/// The module with every override fixed, for each of the ways to fix them.
+pub fn variants(kernel: &Kernel) -> Vec<(Module, ModuleInfo)> {
+    let module = parse(kernel);
+    let info = validate(kernel, &module);
+    (0..1_u32 << kernel.overrides.len())
+        .map(|bits| {
+            let names = kernel.overrides.iter().enumerate();
+            let constants = names.map(|(bit, name)| ((*name).to_owned(), f64::from(bits >> bit & 1))).collect();
+            let entry = Some((naga::ShaderStage::Compute, "main"));
+            let (module, info) = pipeline_constants::process_overrides(&module, &info, entry, &constants)
+                .unwrap_or_else(|error| panic!("{}: {error}", kernel.name));
+            (module.into_owned(), info.into_owned())
+        })
+        .collect()
+}
+
+/// What a driver's compiler is given.
+#[derive(Debug)]
+pub struct Translated {
+    pub spirv: Vec<u32>,
+    pub msl: String,
+    pub hlsl: String,
+}
+
+/// A module without overrides in the languages of Vulkan, Metal and DX12.
+pub fn translate(name: &str, module: &Module, info: &ModuleInfo) -> Translated {
+    let spirv = spv::write_vec(module, info, &spv::Options::default(), None)
+        .unwrap_or_else(|error| panic!("{name}: SPIR-V: {error}"));
+    let options = msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..msl::Options::default() };
+    let (msl, _) = msl::write_string(module, info, &options, &msl::PipelineOptions::default())
+        .unwrap_or_else(|error| panic!("{name}: MSL: {error}"));
+    let options = hlsl::Options {
+        shader_model: hlsl::ShaderModel::V5_1,
+        fake_missing_bindings: true,
+        ..hlsl::Options::default()
+    };
+    let mut hlsl = String::new();
+    hlsl::Writer::new(&mut hlsl, &options, &hlsl::PipelineOptions::default())
+        .write(module, info, None)
+        .unwrap_or_else(|error| panic!("{name}: HLSL: {error}"));
+    Translated { spirv, msl, hlsl }
+}
