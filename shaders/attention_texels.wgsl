@@ -297,7 +297,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                         let index = l * LANES + j;
                         var weight = power(products[index * ROWS + r], largest[r]);
                         if part == 1u {
-                            weight = select(0.0, weight, (visible[r] >> (index & 31u) & 1u) != 0u);
+                            weight = select(0.0, weight, ((visible[r] >> (index & 31u)) & 1u) != 0u);
                         }
                         products[index * ROWS + r] = weight;
                         sum[r] += weight;
@@ -320,7 +320,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                                 next[r] += added;
                             } else {
                                 // 0 · ∞ would be NaN: what a hidden key's value holds must not count.
-                                let counts = (visible[r] >> (index & 31u) & 1u) != 0u;
+                                let counts = ((visible[r] >> (index & 31u)) & 1u) != 0u;
                                 next[r] += select(vec4<f32>(), added, counts);
                             }
                         }

@@ -150,12 +150,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let line = index / LANES;
     let group_rows = params.rows * params.group;
     let blocks = (group_rows + ROWS - 1u) / ROWS;
-    let block = workgroup.y * params.grid_width + workgroup.x;
     let kv_heads = params.num_heads / params.group;
-    // The grid is folded into two dimensions and may have workgroups to spare.
-    if block / blocks >= params.entries * kv_heads {
-        return;
-    }
+    // The grid is folded into two dimensions and may have workgroups to spare: they do the last block again and store nothing.
+    let num_blocks = blocks * params.entries * kv_heads;
+    let spare = workgroup.y * params.grid_width + workgroup.x >= num_blocks;
+    let block = min(workgroup.y * params.grid_width + workgroup.x, num_blocks - 1u);
     let entry = params.entry_start + block / blocks / kv_heads;
     let kv_head = block / blocks % kv_heads;
     let first_row = block % blocks * ROWS;
@@ -247,7 +246,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             }
         }
     }
-    if first_row + line < group_rows {
+    if first_row + line < group_rows && !spare {
         let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
         for (var s = 0u; s < SUMS; s++) { // unroll
             if lane + s * LANES < params.value_dim {

@@ -134,11 +134,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let line = index / TILE;
     let tiles_across = (params.columns + TILE - 1u) / TILE;
     let tiles_down = (params.rows + TILE - 1u) / TILE;
-    let block = workgroup.y * params.grid_width + workgroup.x;
-    // The grid is folded into two dimensions and may have workgroups to spare. Here `entries` counts heads.
-    if block / tiles_across / tiles_down >= params.entries {
-        return;
-    }
+    // The grid is folded into two dimensions and may have workgroups to spare: they do the last tile again and store
+    // nothing. Here `entries` counts heads.
+    let num_tiles = tiles_across * tiles_down * params.entries;
+    let spare = workgroup.y * params.grid_width + workgroup.x >= num_tiles;
+    let block = min(workgroup.y * params.grid_width + workgroup.x, num_tiles - 1u);
     let batch = params.entry_start + block / tiles_across / tiles_down;
     let entry = batch / params.num_heads;
     let head = batch % params.num_heads;
@@ -165,7 +165,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             product += query_tile[line * PITCH + d] * key_tile[lane * PITCH + d];
         }
     }
-    if first_query + line < params.row_start + params.rows && first_key + lane < params.columns {
+    if !spare && first_query + line < params.row_start + params.rows && first_key + lane < params.columns {
         let row = row_of(entry, head, query_row);
         let score = score_of(row, first_key + lane, product);
         let place = params.value_base + (entry * params.all_rows + query_row) * params.value_stride + params.value_first;

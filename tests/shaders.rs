@@ -5,10 +5,10 @@ mod wgsl;
 
 use std::collections::HashMap;
 
-use multihead::kernels::{self, Kernel};
+use multihead::kernels::{self, Kernel, Slot};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, TypeInner};
-use wgsl::{parse, validate};
+use wgsl::{parse, validate, texts};
 
 /// What WebGPU guarantees to everyone.
 const MAX_WORKGROUP_BYTES: u32 = 16_384;
@@ -36,7 +36,7 @@ const LAX: [Kernel; 2] = [
 ];
 
 const fn lax(name: &'static str, wgsl: &'static str) -> Kernel {
-    Kernel { name, op: "none", wgsl, num_reads: 0, params: (&[], 0), overrides: &[] }
+    Kernel { name, op: "none", wgsl, slots: &[Slot::Write], params: (&[], 0), overrides: &[] }
 }
 
 #[test]
@@ -56,15 +56,28 @@ fn there_are_kernels_and_their_names_are_their_files() {
 /// Writes the list that web/dawn/compile.js reads, and sees to it that its negative controls are ones.
 #[test]
 fn every_shader_is_written_down_for_other_compilers() {
+    let slot = |slot: &Slot| match slot {
+        Slot::Read(_) => "read",
+        Slot::ReadTexels(_) => "read-texels",
+        Slot::Write => "write",
+        Slot::WriteTexels => "write-texels",
+    };
     let described = |kernel: &Kernel| {
-        let Kernel { name, wgsl, num_reads, overrides, .. } = kernel;
-        serde_json::json!({ "name": name, "wgsl": wgsl, "num_reads": num_reads, "overrides": overrides })
+        let Kernel { name, slots, overrides, .. } = kernel;
+        let slots: Vec<_> = slots.iter().map(slot).collect();
+        let described = |wgsl: String| {
+            let subgroups = kernel.needs_subgroups();
+            serde_json::json!({
+                "name": name, "wgsl": wgsl, "slots": slots, "overrides": overrides, "subgroups": subgroups
+            })
+        };
+        texts(kernel).into_iter().map(described).collect::<Vec<_>>()
     };
     for kernel in &LAX {
         validate(kernel, &parse(kernel));
     }
-    let kernels: Vec<_> = kernels::all().map(described).collect();
-    let refused: Vec<_> = LAX.iter().map(described).collect();
+    let kernels: Vec<_> = kernels::all().flat_map(described).collect();
+    let refused: Vec<_> = LAX.iter().flat_map(described).collect();
     let list = serde_json::json!({ "kernels": kernels, "refused": refused });
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shaders.json");
     std::fs::write(file, list.to_string()).expect("the folder for what tests write should be there");
@@ -97,7 +110,7 @@ fn every_kernel_fits_what_webgpu_guarantees() {
     }
 }
 
-/// Parameters at 0, inputs read-only from 1 on, the output last.
+/// Parameters at 0, then what the kernel's slots say.
 #[test]
 fn every_kernel_keeps_the_binding_rule() {
     for kernel in kernels::all() {
@@ -107,16 +120,19 @@ fn every_kernel_keeps_the_binding_rule() {
             .iter()
             .filter_map(|(_, variable)| Some((variable.binding?.binding, variable.space)))
             .collect();
-        let last = kernel.num_reads + 1;
-        assert_eq!(bindings.len(), last as usize + 1, "{}", kernel.name);
+        assert_eq!(bindings.len(), kernel.slots.len() + 1, "{}", kernel.name);
         assert_eq!(bindings[&0], AddressSpace::Uniform, "{}", kernel.name);
-        for binding in 1..=last {
-            let AddressSpace::Storage { access } = bindings[&binding] else {
-                panic!("{}: binding {binding} should be a storage buffer", kernel.name);
+        for (slot, binding) in kernel.slots.iter().zip(1..) {
+            let fits = match (slot, bindings[&binding]) {
+                (Slot::Read(_), AddressSpace::Storage { access }) => !access.contains(naga::StorageAccess::STORE),
+                (Slot::Write, AddressSpace::Storage { access }) => access.contains(naga::StorageAccess::STORE),
+                (Slot::ReadTexels(_) | Slot::WriteTexels, AddressSpace::Handle) => true,
+                _ => false,
             };
-            assert_eq!(access.contains(naga::StorageAccess::STORE), binding == last, "{}: {binding}", kernel.name);
+            assert!(fits, "{}: {slot:?} at {binding}", kernel.name);
         }
-        assert!(last as usize <= MAX_STORAGE_BUFFERS, "{}", kernel.name);
+        let buffers = kernel.slots.iter().filter(|slot| matches!(slot, Slot::Read(_) | Slot::Write)).count();
+        assert!(buffers <= MAX_STORAGE_BUFFERS, "{}", kernel.name);
     }
 }
 

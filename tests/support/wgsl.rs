@@ -5,29 +5,47 @@
 use multihead::kernels::Kernel;
 use naga::Module;
 use naga::back::{hlsl, msl, pipeline_constants, spv};
-use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+use naga::valid::{
+    Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator,
+};
+
+/// Every text that a kernel is compiled from: as it stands, and with its loops unrolled for each subgroup size.
+pub fn texts(kernel: &Kernel) -> Vec<String> {
+    let sizes = if kernel.needs_subgroups() { vec![4, 8, 16] } else { Vec::new() };
+    let unrolled = sizes.into_iter().map(|lanes| kernel.text(&[("LANES", lanes)]).into_owned());
+    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).collect()
+}
 
 pub fn parse(kernel: &Kernel) -> Module {
-    naga::front::wgsl::parse_str(kernel.wgsl)
-        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
+    parse_text(kernel.name, kernel.wgsl)
 }
 
 pub fn validate(kernel: &Kernel, module: &Module) -> ModuleInfo {
-    Validator::new(ValidationFlags::all(), Capabilities::empty())
-        .validate(module)
-        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
+    // The portable tier needs nothing of a device.
+    let needs = if kernel.needs_subgroups() { Capabilities::SUBGROUP } else { Capabilities::empty() };
+    let mut validator = Validator::new(ValidationFlags::all(), needs);
+    let operations = if kernel.needs_subgroups() { SubgroupOperationSet::all() } else { SubgroupOperationSet::empty() };
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(operations);
+    validator.validate(module).unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
 }
 
-/// The module with every override fixed, for each of the ways to fix them.
+fn parse_text(name: &str, wgsl: &str) -> Module {
+    naga::front::wgsl::parse_str(wgsl).unwrap_or_else(|error| panic!("{name}: {}", error.emit_to_string(wgsl)))
+}
+
+/// The modules of every text with every override fixed, for each of the ways to fix them.
 pub fn variants(kernel: &Kernel) -> Vec<(Module, ModuleInfo)> {
-    let module = parse(kernel);
-    let info = validate(kernel, &module);
+    texts(kernel).iter().flat_map(|text| variants_of(kernel, &parse_text(kernel.name, text))).collect()
+}
+
+fn variants_of(kernel: &Kernel, module: &Module) -> Vec<(Module, ModuleInfo)> {
+    let info = validate(kernel, module);
     (0..1_u32 << kernel.overrides.len())
         .map(|bits| {
             let names = kernel.overrides.iter().enumerate();
             let constants = names.map(|(bit, name)| ((*name).to_owned(), f64::from(bits >> bit & 1))).collect();
             let entry = Some((naga::ShaderStage::Compute, "main"));
-            let (module, info) = pipeline_constants::process_overrides(&module, &info, entry, &constants)
+            let (module, info) = pipeline_constants::process_overrides(module, &info, entry, &constants)
                 .unwrap_or_else(|error| panic!("{}: {error}", kernel.name));
             (module.into_owned(), info.into_owned())
         })
@@ -43,14 +61,16 @@ pub struct Translated {
 }
 
 /// A module without overrides in the languages of Vulkan, Metal and DX12.
-pub fn translate(name: &str, module: &Module, info: &ModuleInfo) -> Translated {
+pub fn translate(kernel: &Kernel, module: &Module, info: &ModuleInfo) -> Translated {
+    let (name, subgroups) = (kernel.name, kernel.needs_subgroups());
     let spirv = spv::write_vec(module, info, &spv::Options::default(), None)
         .unwrap_or_else(|error| panic!("{name}: SPIR-V: {error}"));
     let options = msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..msl::Options::default() };
     let (msl, _) = msl::write_string(module, info, &options, &msl::PipelineOptions::default())
         .unwrap_or_else(|error| panic!("{name}: MSL: {error}"));
     let options = hlsl::Options {
-        shader_model: hlsl::ShaderModel::V5_1,
+        // Wave operations came with 6.0.
+        shader_model: if subgroups { hlsl::ShaderModel::V6_0 } else { hlsl::ShaderModel::V5_1 },
         fake_missing_bindings: true,
         ..hlsl::Options::default()
     };

@@ -1,6 +1,7 @@
 // Compiles every variant of every shader with Dawn and Tint, as Chrome would: node compile.js SHADERS.json
 //
-// The file comes from tests/shaders.rs: { kernels, refused }, each a list of { name, wgsl, num_reads, overrides }. All
+// The file comes from tests/shaders.rs: { kernels, refused }, each a list of
+// { name, wgsl, slots, overrides, subgroups }. All
 // of `kernels` must compile without a word, and none of `refused`: a compiler that takes everything proves nothing.
 
 import { readFile } from "node:fs/promises";
@@ -17,21 +18,30 @@ function constantsOf({ overrides }) {
   return Array.from({ length: 1 << overrides.length }, (_, bits) => fixed(bits));
 }
 
-/** The rule for all kernels: parameters at 0, inputs read-only from 1 on, the output last. */
-function layoutOf(device, { num_reads }) {
-  const typeOf = (binding) => (binding === 0 ? "uniform" : binding <= num_reads ? "read-only-storage" : "storage");
-  const entries = Array.from({ length: num_reads + 2 }, (_, binding) => ({
-    binding,
-    visibility: GPUShaderStage.COMPUTE,
-    buffer: { type: typeOf(binding) },
-  }));
+/** What each of a kernel's slots is bound to. */
+const BOUND = {
+  read: { buffer: { type: "read-only-storage" } },
+  write: { buffer: { type: "storage" } },
+  "read-texels": { texture: { sampleType: "unfilterable-float" } },
+  "write-texels": { storageTexture: { access: "write-only", format: "rgba32float" } },
+};
+
+/** The rule for all kernels: parameters at 0, then the slots. */
+function layoutOf(device, { slots }) {
+  const bound = [{ buffer: { type: "uniform" } }, ...slots.map((slot) => BOUND[slot])];
+  const entries = bound.map((what, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, ...what }));
   return device.createPipelineLayout({ bindGroupLayouts: [device.createBindGroupLayout({ entries })] });
+}
+
+/** The text as Chrome wants it: naga knows subgroups without being told, and asks less of the flow around them. */
+function codeOf({ wgsl, subgroups }) {
+  return subgroups ? `enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n${wgsl}` : wgsl;
 }
 
 /** What the compiler says of one variant, warnings included; nothing if it is content. */
 async function complaints(device, kernel, constants) {
   device.pushErrorScope("validation");
-  const module = device.createShaderModule({ label: kernel.name, code: kernel.wgsl });
+  const module = device.createShaderModule({ label: kernel.name, code: codeOf(kernel) });
   const descriptor = { label: kernel.name, layout: layoutOf(device, kernel), compute: { module, constants } };
   const pipeline = device.createComputePipelineAsync(descriptor);
   const refusal = await pipeline.then(() => undefined, (error) => error.message);
@@ -42,37 +52,42 @@ async function complaints(device, kernel, constants) {
 }
 
 /** Every variant of these kernels with what is said of it. */
-async function compiled(device, kernels) {
+async function compiled(devices, kernels) {
   const variants = kernels.flatMap((kernel) => constantsOf(kernel).map((constants) => ({ kernel, constants })));
   for (const variant of variants) {
+    const device = variant.kernel.subgroups ? devices.subgroups : devices.portable;
     variant.said = await complaints(device, variant.kernel, variant.constants);
   }
   return variants;
 }
 
-/** A device with WebGPU's default limits and no features: what compiles here compiles for everyone. */
+/** A device with WebGPU's default limits, and one with subgroups beside: what compiles here compiles for everyone. */
 async function open() {
   const adapter = await gpu.requestAdapter();
   if (!adapter) {
     throw new Error("Dawn finds no adapter; let VK_DRIVER_FILES name a Vulkan driver, for instance SwiftShader's");
   }
   const { vendor, architecture, description } = adapter.info;
-  return { name: [vendor, architecture, description].join(" "), device: await adapter.requestDevice() };
+  const portable = await adapter.requestDevice();
+  // An adapter makes one device only.
+  const other = await gpu.requestAdapter();
+  const subgroups = await other.requestDevice({ requiredFeatures: ["subgroups"] });
+  return { name: [vendor, architecture, description].join(" "), devices: { portable, subgroups } };
 }
 
 async function main(file) {
   const { kernels, refused } = JSON.parse(await readFile(file, "utf8"));
-  const { name, device } = await open();
-  const variants = await compiled(device, kernels);
+  const { name, devices } = await open();
+  const variants = await compiled(devices, kernels);
   const faults = variants.filter(({ said }) => said.length > 0);
   for (const { kernel, constants, said } of faults) {
     console.error(`${kernel.name} ${JSON.stringify(constants)}\n  ${said.join("\n  ")}`);
   }
-  const missed = (await compiled(device, refused)).filter(({ said }) => said.length === 0);
+  const missed = (await compiled(devices, refused)).filter(({ said }) => said.length === 0);
   for (const { kernel } of missed) {
     console.error(`${kernel.name} should be refused, but is not`);
   }
-  console.log(`${variants.length} variants of ${kernels.length} shaders, ${faults.length} refused, on ${name}`);
+  console.log(`${variants.length} variants of ${kernels.length} texts, ${faults.length} refused, on ${name}`);
   console.log(`${refused.length} shaders that must be refused, ${missed.length} taken`);
   return kernels.length > 0 && refused.length > 0 && faults.length + missed.length === 0;
 }
