@@ -120,6 +120,7 @@ pub mod attention;
 mod compare;
 mod device;
 mod error;
+pub mod experiments;
 mod gpu;
 pub mod graph;
 pub mod heads;
@@ -136,7 +137,7 @@ pub mod web;
 
 pub use attention::{
     AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
-    MultiHeadAttention, Weights,
+    MultiHeadAttention, OutputByHead, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};

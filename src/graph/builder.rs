@@ -33,6 +33,12 @@ impl GraphBuilder {
         Self::default()
     }
 
+    /// Goes on where a graph ended: its values keep their ids, its outputs are chosen anew.
+    #[must_use]
+    pub fn continuing(graph: Graph) -> Self {
+        Self { graph }
+    }
+
     /// Ends the building; `outputs` are what a run gives back.
     #[must_use]
     pub fn finish(mut self, outputs: &[ValueId]) -> Graph {

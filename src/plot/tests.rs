@@ -43,6 +43,7 @@ fn layout(num_heads: usize, num_queries: usize, num_keys: usize, has_legend: boo
         title: "",
         caption: "",
         has_legend,
+        max_width: f64::INFINITY,
     })
     .expect("a small picture")
 }
