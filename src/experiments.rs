@@ -53,3 +53,11 @@ fn between(what: &str, value: usize, least: usize, most: usize) -> Result<(), Er
         allowed: format!("must be between {least} and {most}"),
     })
 }
+
+/// Refuses a remainder.
+fn divides(what: &str, value: usize, divisor_name: &str, divisor: usize) -> Result<(), Error> {
+    if value.is_multiple_of(divisor) {
+        return Ok(());
+    }
+    Err(Error::NotDivisible { what: what.into(), value, divisor_name: divisor_name.into(), divisor })
+}

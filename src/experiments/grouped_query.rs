@@ -10,6 +10,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::rows::counted_queries;
+use super::{between, divides};
 use crate::attention::{AttentionConfig, HeadSizes, Linear, MultiHeadAttention, Weights};
 use crate::device::Device;
 use crate::error::Error;
@@ -65,7 +66,7 @@ pub struct Report {
 /// Pools the key/value heads of each case's layer into every number of groups that divides them.
 ///
 /// # Errors
-/// [`Error::Missing`] for a case without projection weights; those of the case and the device.
+/// [`Error::Invalid`] for a case without projection weights; those of the case and the device.
 pub async fn run(device: &Device, cases: &[(String, Case)]) -> Result<Report, Error> {
     let mut layers = Vec::new();
     for (name, case) in cases {
@@ -75,10 +76,10 @@ pub async fn run(device: &Device, cases: &[(String, Case)]) -> Result<Report, Er
 }
 
 async fn layer(device: &Device, name: &str, case: &Case) -> Result<Layer, Error> {
-    let weights = case.weights.as_ref().ok_or_else(|| Error::Missing {
-        what: format!("the projections of {name}"),
-        hint: "pooling heads means pooling W_k and W_v; give a case with weights".into(),
-    })?;
+    let Some(weights) = &case.weights else {
+        let sentence = format!("{name} has no projections whose heads could be pooled; give a case with weights");
+        return Err(Error::Invalid(sentence));
+    };
     let original = case.attention()?;
     original.check(&case.inputs)?;
     let sizes = original.sizes(&case.inputs.call_shape())?;
@@ -105,16 +106,10 @@ async fn layer(device: &Device, name: &str, case: &Case) -> Result<Layer, Error>
 /// The layer's weights with its key/value heads in `num_groups` groups of neighbours, each pooled into one head.
 ///
 /// # Errors
-/// [`Error::NotDivisible`] where the groups would not be of one size.
+/// [`Error::OutOfRange`], [`Error::NotDivisible`] where there would be no groups of one size.
 pub fn pooled(weights: &Weights, sizes: HeadSizes, num_groups: usize, pooling: Pooling) -> Result<Weights, Error> {
-    if num_groups == 0 || !sizes.num_kv_heads.is_multiple_of(num_groups) {
-        return Err(Error::NotDivisible {
-            what: "num_kv_heads".into(),
-            value: sizes.num_kv_heads,
-            divisor_name: "the number of groups".into(),
-            divisor: num_groups,
-        });
-    }
+    between("the number of groups", num_groups, 1, sizes.num_kv_heads)?;
+    divides("num_kv_heads", sizes.num_kv_heads, "the number of groups", num_groups)?;
     let group = sizes.num_kv_heads / num_groups;
     let linear = |linear: &Linear, head_dim: usize| {
         let width = linear.weight.shape().axes()[1];

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::random::Normal;
-use super::{between, shapes};
+use super::{between, divides, shapes};
 use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, MultiHeadAttention, Weights};
 use crate::device::Device;
 use crate::error::Error;
@@ -30,9 +30,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// d = 256, h = 1, 2, 4, 8, n = 128, 9 runs.
+    /// d = 256, h = 1, 2, 4, 8, n = 64, 5 runs.
     fn default() -> Self {
-        Self { num_hiddens: vec![256], heads: vec![1, 2, 4, 8], num_tokens: 128, runs: 9 }
+        Self { num_hiddens: vec![256], heads: vec![1, 2, 4, 8], num_tokens: 64, runs: 5 }
     }
 }
 
@@ -83,14 +83,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
         between("num_hiddens", num_hiddens, 1, 8192)?;
         for &num_heads in &options.heads {
             between("the number of heads", num_heads, 1, 4096)?;
-            if !num_hiddens.is_multiple_of(num_heads) {
-                return Err(Error::NotDivisible {
-                    what: "num_hiddens".into(),
-                    value: num_hiddens,
-                    divisor_name: "the number of heads".into(),
-                    divisor: num_heads,
-                });
-            }
+            divides("num_hiddens", num_hiddens, "the number of heads", num_heads)?;
         }
     }
     let mut rows = Vec::new();

@@ -8,8 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::between;
 use super::random::Normal;
+use super::{between, divides};
 use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, Mask, MultiHeadAttention, Weights};
 use crate::device::Device;
 use crate::error::Error;
@@ -77,6 +77,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     let Options { num_hiddens, num_heads } = *options;
     between("num_hiddens", num_hiddens, 1, 4096)?;
     between("num_heads", num_heads, 1, num_hiddens)?;
+    divides("num_hiddens", num_hiddens, "num_heads", num_heads)?;
     let mut normal = Normal::new(0);
     let layer = MultiHeadAttention::new(AttentionConfig::new(num_heads), square_weights(&mut normal, num_hiddens)?)?;
     let lens = Mask { valid_lens: Some(HostTensor::new([2], vec![3, 2])?), ..Mask::default() };

@@ -285,11 +285,18 @@ impl LineChart {
             if self.with_numbers {
                 // Beside the top there is no room above.
                 let above = if middle.1 - plot.y < 14.0 { 12.0 } else { -11.0 };
-                let style = Style { anchor: Anchor::Middle, ..label(LABEL_FONT, palette.text) };
-                svg.text((middle.0, middle.1 + above), &number_text(number), style);
+                number_beside(svg, (middle.0, middle.1 + above), &number_text(number), palette);
             }
         }
     }
+}
+
+/// A number on a patch of background, so that no line crosses it.
+fn number_beside(svg: &mut Svg, (x, y): (f64, f64), number: &str, palette: Palette) {
+    let width = text::width(number, LABEL_FONT);
+    let patch = Rect { x: x - width / 2.0 - 1.0, y: y - 5.5, width: width + 2.0, height: 11.0 };
+    svg.rect(patch, palette.background, "opacity=\"0.85\"");
+    svg.text((x, y), number, Style { anchor: Anchor::Middle, ..label(LABEL_FONT, palette.text) });
 }
 
 /// A mark that differs from the others in colour and in form.

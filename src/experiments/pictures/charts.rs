@@ -84,14 +84,16 @@ impl Pictured for heads_are_free::Report {
                 name: format!("width {width}"),
                 numbers: heads.iter().map(|&heads| of(width, heads)).collect(),
             });
+            let series = merged(series.collect());
             Panel::Lines(LineChart {
                 title: title.into(),
                 x_title: "heads".into(),
                 y_title: y_title.into(),
                 places: heads.iter().map(ToString::to_string).collect(),
-                series: series.collect(),
+                with_numbers: series.len() == 1,
+                series,
                 joined: true,
-                with_numbers: widths.len() == 1,
+                logarithmic: widths.len() > 1,
                 ..LineChart::default()
             })
         };
@@ -127,10 +129,7 @@ impl Pictured for grouped_query::Report {
                 let of = |groups: &usize| layer.rows.iter().find(|row| row.num_kv_heads == *groups).map(number);
                 Series { name: layer.name.clone(), numbers: groups.iter().map(of).collect() }
             });
-            let mut series: Vec<Series> = series.collect();
-            if series.iter().all(|other| other.numbers == series[0].numbers) {
-                series.truncate(1);
-            }
+            let series = merged(series.collect());
             Panel::Lines(LineChart {
                 title: title.into(),
                 x_title: "key/value heads".into(),
@@ -152,4 +151,12 @@ impl Pictured for grouped_query::Report {
         let caption = format!("Conversion by Ainslie et al. 2023, before any uptraining. On {}.", self.device);
         Figure { title: self.title(), caption: &caption, panels, columns: 1, theme }.draw()
     }
+}
+
+/// Series of the same numbers as one.
+fn merged(mut series: Vec<Series>) -> Vec<Series> {
+    if series.windows(2).all(|pair| pair[0].numbers == pair[1].numbers) {
+        series.truncate(1);
+    }
+    series
 }

@@ -53,7 +53,7 @@ fn pruning(f: &mut fmt::Formatter<'_>, layer: &LayerSurvey) -> fmt::Result {
 fn links(f: &mut fmt::Formatter<'_>, relation: &RelationSurvey) -> fmt::Result {
     let RelationSurvey { num_heads, fixed_distance, best, best_layer, best_head, verdict, .. } = relation;
     let name = relation.relation.name();
-    writeln!(f, "{name}, {} links", best.links)?;
+    writeln!(f, "{name}, {} link{}", best.links, if best.links == 1 { "" } else { "s" })?;
     for link in &relation.links {
         writeln!(
             f,
