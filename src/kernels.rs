@@ -71,7 +71,11 @@ impl Kernel {
     /// The text that is compiled: some of its constants given other values, marked loops unrolled.
     #[must_use]
     pub fn text(&self, constants: &[(&'static str, u32)]) -> Cow<'static, str> {
-        if self.wgsl.contains("// unroll\n") { unroll::specialised(self.wgsl, constants).into() } else { self.wgsl.into() }
+        if self.wgsl.contains("// unroll\n") {
+            unroll::specialised(self.wgsl, constants).into()
+        } else {
+            self.wgsl.into()
+        }
     }
 }
 
@@ -85,8 +89,8 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         &softmax::KERNELS,
         &transpose::KERNELS,
     ]
-        .into_iter()
-        .flatten()
+    .into_iter()
+    .flatten()
 }
 
 /// What a family is asked: how is this block of this node to be computed there?

@@ -22,8 +22,8 @@ use crate::gpu::{Gpu, Mapped, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
-use texels::Texels;
 use program::{Place, Places, Program, SMALLEST_BUFFER};
+use texels::Texels;
 
 /// More dispatches than this are not recorded into one encoder, and not submitted at once.
 const MOST_DISPATCHES: usize = 1024;

@@ -170,7 +170,8 @@ impl GraphBuilder {
         let Scores { key, num_heads, num_kv_heads, .. } = op.scores;
         self.check_columns(op.value, num_kv_heads)?;
         if self.axes(op.value.tensor)[..2] != self.axes(key.tensor)[..2] {
-            let expected = format!("it must have the batch and length of {} {}", self.name(key.tensor), self.shape(key.tensor));
+            let expected =
+                format!("it must have the batch and length of {} {}", self.name(key.tensor), self.shape(key.tensor));
             return Err(self.wrong(op.value.tensor, expected));
         }
         let joined = checked_product(name, num_heads, op.value.count / num_kv_heads)?;
@@ -187,7 +188,9 @@ impl GraphBuilder {
         let sizes = self.check_scores(&op.scores)?;
         let source = self.graph.values[op.attention.0].source;
         let has_statistics = match source {
-            Source::Node(index) => matches!(&self.graph.nodes[index].op, Op::Attention(attention) if attention.statistics),
+            Source::Node(index) => {
+                matches!(&self.graph.nodes[index].op, Op::Attention(attention) if attention.statistics)
+            }
             _ => false,
         };
         if !has_statistics || self.axes(op.attention)[..2] != [sizes.batch, sizes.num_queries] {
@@ -205,13 +208,18 @@ impl GraphBuilder {
     pub fn pack(&mut self, name: &str, op: Pack) -> Result<ValueId, Error> {
         let parts: Vec<_> = op.parts.iter().filter_map(|part| Some((part.value?, part.count))).collect();
         let Some(&(first, _)) = parts.first() else {
-            return Err(Error::Missing { what: format!("what {name} is packed of"), hint: "name at least one parameter".into() });
+            return Err(Error::Missing {
+                what: format!("what {name} is packed of"),
+                hint: "name at least one parameter".into(),
+            });
         };
         let inner = self.axes(first).get(1).copied();
         for (value, count) in parts {
             let axes = self.axes(value);
             if axes.first() != Some(&count) || axes.get(1).copied() != inner || axes.len() > 2 {
-                return Err(self.wrong(value, format!("it must have {count} rows, of the length of {}", self.name(first))));
+                return Err(
+                    self.wrong(value, format!("it must have {count} rows, of the length of {}", self.name(first)))
+                );
             }
         }
         let count = op.parts.iter().map(|part| part.count).sum();

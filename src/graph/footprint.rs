@@ -66,7 +66,9 @@ impl Graph {
             },
             Op::Attention(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::AttentionWeights(op) => self.attention_footprint(node, &op.scores, index, block),
-            Op::Pack(op) => 0..op.parts.iter().filter_map(|part| part.value).nth(index).map_or(0, |id| self.value(id).len()),
+            Op::Pack(op) => {
+                0..op.parts.iter().filter_map(|part| part.value).nth(index).map_or(0, |id| self.value(id).len())
+            }
             Op::TransposeQkv(op) => self.side_by_side_footprint(node, op, block),
             Op::TransposeOutput(_) => self.split_footprint(node, block),
             Op::AppendKey(op) => self.append_key_footprint(op, index, block),
@@ -86,7 +88,9 @@ impl Graph {
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
             Op::Copy(op) => op.footprint(op.to, block),
             Op::Custom(_) | Op::Pack(_) => 0..self.value(node.output).len(),
-            Op::Attention(_) | Op::AttentionWeights(_) | Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => self.split_footprint(node, block),
+            Op::Attention(_) | Op::AttentionWeights(_) | Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => {
+                self.split_footprint(node, block)
+            }
         }
     }
 

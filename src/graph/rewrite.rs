@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Attention, AttentionWeights, Columns, CopyStrided, Graph, GraphBuilder, Matmul, Op, Pack, PackPart, Scores, Softmax,
-    Source, ValueId,
+    Attention, AttentionWeights, Columns, CopyStrided, Graph, GraphBuilder, Matmul, Op, Pack, PackPart, Scores,
+    Softmax, Source, ValueId,
 };
 use crate::error::Error;
 
@@ -56,7 +56,8 @@ impl Graph {
         let gone: BTreeSet<ValueId> = patterns.iter().flat_map(|pattern| pattern.gone.iter().copied()).collect();
         let mut copy = Copying::of(self);
         for (id, value) in self.values() {
-            let Some(pattern) = patterns.iter().find(|pattern| pattern.joined == id || pattern.weights == Some(id)) else {
+            let Some(pattern) = patterns.iter().find(|pattern| pattern.joined == id || pattern.weights == Some(id))
+            else {
                 if !gone.contains(&id) {
                     copy.value(id)?;
                 }
@@ -78,7 +79,8 @@ impl Graph {
             let whole = copy.builder.attention(&format!("{}.statistics", value.name), attention)?;
             copy.ids[id.0] = copy.builder.leading_columns(&value.name, whole, value.shape.axes())?;
             let name = &self.value(weights).name;
-            copy.ids[weights.0] = copy.builder.attention_weights(name, AttentionWeights { scores, attention: whole })?;
+            copy.ids[weights.0] =
+                copy.builder.attention_weights(name, AttentionWeights { scores, attention: whole })?;
         }
         Ok(copy.finish())
     }
@@ -178,9 +180,8 @@ impl Graph {
 
     /// The streaming nodes that read a value, if nothing else does: they take it from any columns.
     fn streaming_user(&self, id: ValueId) -> Option<Vec<usize>> {
-        let users: Vec<_> = (0..self.nodes().len())
-            .filter(|&index| self.nodes()[index].op.operands().contains(&Some(id)))
-            .collect();
+        let users: Vec<_> =
+            (0..self.nodes().len()).filter(|&index| self.nodes()[index].op.operands().contains(&Some(id))).collect();
         let streaming = |op: &Op| matches!(op, Op::Attention(_) | Op::AttentionWeights(_));
         let only = !users.is_empty() && users.iter().all(|&index| streaming(&self.nodes()[index].op));
         (only && !self.outputs().contains(&id)).then_some(users.into_iter().take(1).collect())

@@ -335,7 +335,8 @@ mod tests {
     fn the_cpu_is_held_to_no_binding() {
         // 153,600,000 bytes of keys and of values; then one row of scores of 160,000,000 bytes.
         for (num_queries, num_keys, head_dim, steps) in [(1, 600_000, 64, 3), (2, 40_000_000, 1, 6)] {
-            let schedule = Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST, &BTreeSet::new()).unwrap();
+            let schedule =
+                Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST, &BTreeSet::new()).unwrap();
             assert_eq!(schedule.steps.len(), steps, "{num_queries} queries, {num_keys} keys");
         }
     }

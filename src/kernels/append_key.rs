@@ -1,7 +1,7 @@
 //! `append_key` on the GPU: a copy with one more row, an element to an invocation.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, Slot};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 
 params! {
     struct Params {

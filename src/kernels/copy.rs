@@ -1,7 +1,7 @@
 //! `copy` on the GPU: a strided copy has one kernel for every device.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, wrapped, Slot};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, size, wrapped};
 use crate::graph::CopyStrided;
 
 params! {

@@ -47,7 +47,14 @@ pub(super) static KERNELS: [Kernel; 2] = [
 ];
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
-    Kernel { name, op: "softmax", wgsl, slots: &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Write], params: Params::LAYOUT, overrides: &[] }
+    Kernel {
+        name,
+        op: "softmax",
+        wgsl,
+        slots: &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Write],
+        params: Params::LAYOUT,
+        overrides: &[],
+    }
 }
 
 /// Rows to a workgroup of `softmax_row`; `softmax_workgroup` takes one.

@@ -50,12 +50,16 @@ pub(crate) fn assign(question: &Question<'_>) -> BTreeSet<ValueId> {
     if lanes(question.profile) == 0 {
         return BTreeSet::new();
     }
-    let mut nodes: BTreeSet<usize> =
-        (0..question.graph.nodes().len()).filter(|&index| question.could_read(&question.graph.nodes()[index])).collect();
+    let mut nodes: BTreeSet<usize> = (0..question.graph.nodes().len())
+        .filter(|&index| question.could_read(&question.graph.nodes()[index]))
+        .collect();
     loop {
         let stored = question.stored(&nodes);
-        let remaining: BTreeSet<usize> =
-            nodes.iter().copied().filter(|&index| needs(&question.graph.nodes()[index]).iter().all(|id| stored.contains(id))).collect();
+        let remaining: BTreeSet<usize> = nodes
+            .iter()
+            .copied()
+            .filter(|&index| needs(&question.graph.nodes()[index]).iter().all(|id| stored.contains(id)))
+            .collect();
         if remaining == nodes {
             return stored;
         }
@@ -94,7 +98,10 @@ fn needs(node: &Node) -> Vec<ValueId> {
 
 fn could_multiply(graph: &Graph, op: &Matmul) -> bool {
     let axes = graph.value(op.rhs).shape.axes();
-    !op.transpose_rhs && !op.skip_hidden && axes.len() == 2 && axes.iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
+    !op.transpose_rhs
+        && !op.skip_hidden
+        && axes.len() == 2
+        && axes.iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
 }
 
 impl Question<'_> {

@@ -3,7 +3,7 @@
 //! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
 use super::params::params;
-use super::{Chosen, Kernel, Launch, Request, fold, size, Slot};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 use crate::graph::TransposeHeads;
 
 params! {

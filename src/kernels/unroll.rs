@@ -49,7 +49,8 @@ fn unroll(lines: &[String], known: &BTreeMap<String, u32>, text: &mut String) {
     let mut rest = lines;
     while let [line, behind @ ..] = rest {
         let marked = marked_loop(line, known);
-        let end = marked.as_ref().and_then(|(_, _, indent)| behind.iter().position(|line| *line == format!("{indent}}}")));
+        let end =
+            marked.as_ref().and_then(|(_, _, indent)| behind.iter().position(|line| *line == format!("{indent}}}")));
         let (Some((variable, rounds, indent)), Some(end)) = (marked, end) else {
             text.push_str(line);
             text.push('\n');

@@ -163,11 +163,7 @@ impl Shared {
 }
 
 /// Gives each intermediate value a buffer or a texture that nobody else uses during its life; what is given once keeps its own.
-fn share(
-    graph: &Graph,
-    schedule: &Schedule,
-    texels: &BTreeSet<ValueId>,
-) -> (Vec<Option<Home>>, Vec<u64>, Textures) {
+fn share(graph: &Graph, schedule: &Schedule, texels: &BTreeSet<ValueId>) -> (Vec<Option<Home>>, Vec<u64>, Textures) {
     let lifetimes = schedule.lifetimes(graph);
     let mut homes: Vec<Option<Home>> = vec![None; graph.values().count()];
     for (id, _) in own_buffers(graph, texels) {
@@ -303,7 +299,8 @@ impl Compiler<'_> {
                 kernel.name, self.limits.alignment
             )));
         }
-        let bindings = self.slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
+        let bindings =
+            self.slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
         Ok(Dispatch { node: step.node, block: step.block.clone(), bindings: bindings.collect(), launch })
     }
 
