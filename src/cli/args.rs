@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use multihead::{CaseOptions, DeviceChoice, Error, Fuse, PlanOptions, Rewriting, Settings};
 use serde_json::{Number, Value};
 
-pub(super) use experiments::{DrawArguments, Experiment, GroupedQueryArguments, HeadsArguments, WhereArguments};
+pub(super) use experiments::{
+    DrawArguments, Experiment, GroupedQueryArguments, HeadsArguments, LayerArguments, WhereArguments,
+};
 
 /// Multi-head attention on any GPU, through WebGPU.
 ///

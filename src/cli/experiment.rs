@@ -45,8 +45,8 @@ async fn prepared(place: &WhereArguments, draw: &DrawArguments) -> Result<multih
 }
 
 async fn grouped_query(arguments: &GroupedQueryArguments) -> Result<(), Error> {
-    let cases = heads::cases(&arguments.cases, &arguments.how, &arguments.draw)?;
-    let device = super::open(&arguments.how.device).await?;
+    let cases = heads::cases(&arguments.layers, &arguments.draw)?;
+    let device = super::open(&arguments.place.device).await?;
     let report = grouped_query::run(&device, &cases).await?;
-    show::show(&report, &arguments.draw, arguments.how.json)
+    show::show(&report, &arguments.draw, arguments.place.json)
 }

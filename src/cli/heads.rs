@@ -1,30 +1,28 @@
 //! `multihead heads`: every head of one or more layers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use multihead::experiments::survey;
 use multihead::{Case, Error};
 
-use super::args::{DrawArguments, HeadsArguments, HowArguments};
+use super::args::{DrawArguments, HeadsArguments, LayerArguments};
 use super::{Outcome, show};
 
 pub(super) async fn heads(arguments: &HeadsArguments) -> Result<Outcome, Error> {
-    let cases = cases(&arguments.cases, &arguments.how, &arguments.draw)?;
-    let device = super::open(&arguments.how.device).await?;
+    let cases = cases(&arguments.layers, &arguments.draw)?;
+    let device = super::open(&arguments.place.device).await?;
     let report = survey::run(&device, &cases).await?;
-    show::show(&report, &arguments.draw, arguments.how.json)?;
+    show::show(&report, &arguments.draw, arguments.place.json)?;
     Ok(Outcome::Done)
 }
 
 /// The cases in all files with their names; whatever is wrong with one, or with a path to write, is found before a
 /// device is opened.
-pub(super) fn cases(paths: &[PathBuf], how: &HowArguments, draw: &DrawArguments) -> Result<Vec<(String, Case)>, Error> {
-    let read: Vec<(&str, Option<&Path>)> =
-        paths.iter().map(|path| ("a case", Some(path.as_path()))).chain([("the weights", how.weights())]).collect();
-    show::check(draw, &read)?;
+pub(super) fn cases(layers: &LayerArguments, draw: &DrawArguments) -> Result<Vec<(String, Case)>, Error> {
+    show::check(draw, &layers.read())?;
     let mut cases = Vec::new();
-    for path in paths {
-        for case in Case::open_all(path, &how.case_options())? {
+    for path in &layers.cases {
+        for case in Case::open_all(path, &layers.case_options())? {
             let attention = case.attention().map_err(|error| error.in_file(path))?;
             attention.check(&case.inputs).map_err(|error| error.in_file(path))?;
             cases.push((name(path, &case), case));

@@ -1,13 +1,13 @@
 //! The arguments of `multihead experiment` and `multihead heads`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use multihead::DeviceChoice;
 use multihead::experiments::{alignment, copy_both, heads_are_free, self_and_cross, shapes};
 use multihead::plot::Theme;
+use multihead::{CaseOptions, DeviceChoice};
 
-use super::{HowArguments, device};
+use super::{SettingsArguments, device};
 
 /// Which experiment.
 #[derive(Debug, Subcommand)]
@@ -201,22 +201,46 @@ impl SelfAndCrossArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct GroupedQueryArguments {
-    /// Case files with projection weights, or a model's layers with sentences (.safetensors).
-    #[arg(required = true)]
-    pub(crate) cases: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: WhereArguments,
     #[command(flatten)]
     pub(crate) draw: DrawArguments,
     #[command(flatten)]
-    pub(crate) how: HowArguments,
+    pub(crate) layers: LayerArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HeadsArguments {
-    /// Case files, or a model's layers with sentences (.safetensors); each case is a layer.
-    #[arg(required = true)]
-    pub(crate) cases: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: WhereArguments,
     #[command(flatten)]
     pub(crate) draw: DrawArguments,
     #[command(flatten)]
-    pub(crate) how: HowArguments,
+    pub(crate) layers: LayerArguments,
+}
+
+/// Which layers to look at.
+#[derive(Debug, Args)]
+pub(crate) struct LayerArguments {
+    /// Case files, or a model's layers with sentences (.safetensors); each case is a layer.
+    #[arg(required = true)]
+    pub(crate) cases: Vec<PathBuf>,
+    /// Take the projection weights from this safetensors file, under --prefix, instead of the cases' own.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+impl LayerArguments {
+    /// How to read each case.
+    pub(crate) fn case_options(&self) -> CaseOptions {
+        CaseOptions { overrides: self.settings.settings(), weights: self.weights.clone() }
+    }
+
+    /// Every file that is read, and what it is.
+    pub(crate) fn read(&self) -> Vec<(&str, Option<&Path>)> {
+        let cases = self.cases.iter().map(|path| ("a case", Some(path.as_path())));
+        cases.chain([("the weights", self.weights.as_deref())]).collect()
+    }
 }
