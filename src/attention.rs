@@ -1,6 +1,7 @@
 //! Multi-head attention: from a configuration, weights and masks to a [`Graph`](crate::Graph), and from there to answers.
 
 mod build;
+mod by_head;
 mod call;
 mod config;
 mod layer;
@@ -9,6 +10,7 @@ mod run;
 mod sizes;
 mod weights;
 
+pub use by_head::OutputByHead;
 pub use call::CallShape;
 pub use config::AttentionConfig;
 pub use layer::MultiHeadAttention;

@@ -4,10 +4,13 @@ mod args;
 mod bench;
 mod check;
 mod devices;
+mod experiment;
+mod heads;
 mod outputs;
 mod plan;
 mod print;
 mod run;
+mod show;
 mod usage;
 
 use std::process::ExitCode;
@@ -43,6 +46,8 @@ pub(crate) fn run() -> ExitCode {
             Command::Check(arguments) => check::check(&arguments).await,
             Command::Plan(arguments) => plan::plan(&arguments).await,
             Command::Bench(arguments) => bench::bench(&arguments).await,
+            Command::Experiment(experiment) => experiment::experiment(&experiment).await,
+            Command::Heads(arguments) => heads::heads(&arguments).await,
             Command::Devices(arguments) => devices::devices(&arguments).await,
         }
     });

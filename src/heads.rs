@@ -1,8 +1,20 @@
-//! What each head does, in numbers: how spread out its attention is, and where it goes.
+//! What each head does, in numbers: how spread out its attention is, where it goes, what the layer is without it.
+//!
+//! [`Pattern`] names the kind of map, [`links`] holds a head against labelled pairs of words, [`HeadProducts`] says for
+//! any set of heads what switching it off does to the output.
 //!
 //! Every statistic is a function of one [`AttentionMap`] and of [`CountedQueries`], which says which rows count;
 //! [`statistics`] collects them for all heads of a batch entry. NaN in a counted row shows in every number that the
 //! row takes part in; it is never skipped.
+
+mod change;
+pub mod links;
+mod patterns;
+mod pruning;
+
+pub use change::Change;
+pub use patterns::{Pattern, mean_share_on};
+pub use pruning::{HeadProducts, PruningStep};
 
 use crate::error::Error;
 use crate::maps::AttentionMap;
@@ -42,6 +54,10 @@ pub struct HeadStatistics {
     pub num_counted: usize,
     /// Mean entropy of a row in bits: 0 = one key gets everything, log₂ n = n keys share equally.
     pub entropy_bits: f64,
+    /// Mean over the queries of 2^entropy, the number of keys among which an even row would have the same entropy.
+    pub effective_keys: f64,
+    /// Mean distance between a query's position and where its attention goes, in tokens: ∑ p·|key − position|.
+    pub mean_distance: f64,
     /// Mean share that a query gives to the key at its own position.
     pub share_on_self: f64,
     /// Mean share that a query gives to the key before its own position.
@@ -90,10 +106,12 @@ fn statistics_of_head(head: usize, map: &AttentionMap<'_>, counted: CountedQueri
         head,
         num_counted: counted_rows(map, counted).count(),
         entropy_bits: mean_entropy_bits(map, counted),
+        effective_keys: mean(counted_rows(map, counted).map(|(_, row)| entropy_bits(row).exp2())),
+        mean_distance: mean_distance(map, counted),
         share_on_self: mean_share_at(map, counted, 0),
         share_on_previous: mean_share_at(map, counted, -1),
         share_on_next: mean_share_at(map, counted, 1),
-        share_on_first: mean(counted_rows(map, counted).map(|(_, row)| f64::from(row[0]))),
+        share_on_first: mean_share_on(map, counted, &[0]),
         strongest: strongest_link(map, counted, |_, _| true),
     }
 }
@@ -102,6 +120,16 @@ fn statistics_of_head(head: usize, map: &AttentionMap<'_>, counted: CountedQueri
 #[must_use]
 pub fn mean_entropy_bits(map: &AttentionMap<'_>, counted: CountedQueries) -> f64 {
     mean(counted_rows(map, counted).map(|(_, row)| entropy_bits(row)))
+}
+
+/// Mean over the counted queries of ∑ p·|key − position|, in tokens.
+#[must_use]
+pub fn mean_distance(map: &AttentionMap<'_>, counted: CountedQueries) -> f64 {
+    let of_row = |(query, row): (usize, &[f32])| {
+        let position = query as f64 + counted.query_offset as f64;
+        row.iter().enumerate().fold(0.0, |sum, (key, &share)| sum + f64::from(share) * (key as f64 - position).abs())
+    };
+    mean(counted_rows(map, counted).map(of_row))
 }
 
 /// Mean share that the counted queries give to the key `distance` places after their own position (before it, when
@@ -153,6 +181,12 @@ pub fn strongest_link(
 pub fn is_special_token(token: &str) -> bool {
     let enclosed = |open, close| token.len() > 2 && token.starts_with(open) && token.ends_with(close);
     enclosed('[', ']') || enclosed('<', '>')
+}
+
+/// Whether the token ends a sequence or parts two: `[SEP]`, `</s>`, `<|endoftext|>`.
+#[must_use]
+pub fn is_separator_token(token: &str) -> bool {
+    ["[SEP]", "</s>", "<|endoftext|>"].contains(&token)
 }
 
 /// The valid rows that see a key, with their query's index. A sum of NaN is not 0, so such a row counts.

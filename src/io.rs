@@ -13,6 +13,7 @@ mod atomic;
 mod case;
 mod convert;
 mod header;
+mod layers;
 mod layout;
 mod settings;
 mod tensor_file;

@@ -50,6 +50,11 @@
 //! 4. A run uploads the inputs, records one compute pass, submits once, reads back once. [`AttentionOutput`] has the
 //!    output, the weights and the times.
 //!
+//! # What heads do
+//!
+//! [`experiments`] makes the claims of D2L §10.3 into numbers, and surveys every head of a model; the [guide] tells the
+//! story with the commands. [`MultiHeadAttention::run_by_head`] gives what each head adds to an output.
+//!
 //! # In your own wgpu program
 //!
 //! [`Gpu::adopt`] takes your device; [`PlanOptions::tensors`] says which inputs, parameters and outputs lie in your
@@ -63,9 +68,10 @@
 //!
 //! | floor | modules | |
 //! |---|---|---|
-//! | 8 | the program; `web`, on wasm only | command line; what JavaScript calls; on the public API alone |
-//! | 7 | [`plot`] | pictures of attention maps |
-//! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads |
+//! | 9 | the program; `web`, on wasm only | command line; what JavaScript calls; on the public API alone |
+//! | 8 | [`experiments`] | the experiments of the [guide]; a survey of heads |
+//! | 7 | [`plot`] | pictures of attention maps, charts, pages |
+//! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads, patterns, labelled links, pruning |
 //! | 5 | [`attention`] | configuration, weights, masks; from them graphs and answers |
 //! | 4 | `plan`: [`Plan`], [`PlanSummary`] | a graph compiled for a device |
 //! | 3 | [`kernels`]; `device`: [`Device`] | one Rust file for each family of shaders; a GPU or the CPU |
@@ -102,7 +108,7 @@
 //! |---|---|---|
 //! | `cli` | yes | the program `multihead`; brings `plot` |
 //! | `web` | no | on wasm only: what a page's JavaScript calls, through wasm-bindgen |
-//! | `plot` | with `cli` | pictures of attention maps: [`plot`] |
+//! | `plot` | with `cli` | pictures and pages: [`plot`] |
 //!
 //! `default-features = false` leaves the lean library. wgpu's instance variables are heeded: `WGPU_BACKEND`,
 //! `WGPU_ADAPTER_NAME`, `WGPU_STRICT_WEBGPU_COMPLIANCE`. The library logs through the `log` crate, the program through
@@ -120,6 +126,7 @@ pub mod attention;
 mod compare;
 mod device;
 mod error;
+pub mod experiments;
 mod gpu;
 pub mod graph;
 pub mod heads;
@@ -136,7 +143,7 @@ pub mod web;
 
 pub use attention::{
     AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
-    MultiHeadAttention, Weights,
+    MultiHeadAttention, OutputByHead, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};
@@ -146,6 +153,9 @@ pub use graph::{DType, Fuse, Graph, GraphBuilder, Inputs, Rewriting};
 pub use io::{Case, CaseOptions, Expected, Settings};
 pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming, Tensor};
 pub use shape::{HostTensor, Shape};
+
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {}
 
 // The example in README.md is a test of the documentation.
 #[cfg(doctest)]

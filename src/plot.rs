@@ -1,7 +1,8 @@
 //! Pictures of attention maps: all heads of one batch entry side by side, on one colour scale.
 //!
 //! [`AttentionMaps`] says what to draw, [`AttentionMaps::draw`] draws it, [`Picture::encode`] makes a file's bytes of it.
-//! There is one drawing model, SVG; a PNG is the same SVG, rasterised with a font that comes with this crate.
+//! [`Figure`] does the same for charts, tables of colours and several pictures at once, and [`Page`] is one HTML file in
+//! which drawings and maps answer to the pointer. There is one drawing model, SVG; a PNG is the same SVG, rasterised with a font that comes with this crate.
 //!
 //! Queries are rows and keys are columns. The colours are viridis, from 0 to the next round number above the largest
 //! weight of all maps. Cells that hold no weight (NaN, infinite, negative) are red with a white cross, and a legend
@@ -27,17 +28,27 @@
 
 mod axis;
 mod cells;
+mod chart;
 mod draw;
+mod figure;
 mod format;
 mod layout;
+mod page;
 mod picture;
 mod scale;
+mod shapes;
 mod svg;
+mod table;
 mod text;
 mod theme;
 
+pub use chart::{LineChart, Series};
+pub use figure::{Figure, Panel};
 pub use format::PictureFormat;
+pub use page::{HeadMap, MapGroup, MapViewer, Page, Section};
 pub use picture::Picture;
+pub use shapes::{ShapeBox, ShapeColumn};
+pub use table::{HeatCell, HeatTable};
 pub use theme::Theme;
 
 use crate::error::Error;
@@ -70,6 +81,8 @@ pub struct AttentionMaps<'maps> {
     pub head_notes: &'maps [String],
     /// The colours around the maps.
     pub theme: Theme,
+    /// Cells are made smaller, as long as their labels allow it, until the picture is not wider than so many points.
+    pub max_width: f64,
 }
 
 impl<'maps> AttentionMaps<'maps> {
@@ -87,6 +100,7 @@ impl<'maps> AttentionMaps<'maps> {
             caption: "",
             head_notes: &[],
             theme: Theme::default(),
+            max_width: f64::INFINITY,
         }
     }
 
@@ -113,6 +127,7 @@ impl<'maps> AttentionMaps<'maps> {
             title: self.title,
             caption: self.caption,
             has_legend: num_invalid > 0,
+            max_width: self.max_width,
         })?;
         let drawing = Drawing {
             maps: &maps,

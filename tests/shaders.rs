@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use multihead::kernels::{self, Kernel, Slot};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, TypeInner};
-use wgsl::{parse, validate, texts};
+use wgsl::{parse, texts, validate};
 
 /// What WebGPU guarantees to everyone.
 const MAX_WORKGROUP_BYTES: u32 = 16_384;

@@ -29,7 +29,12 @@ fn smells(kernel: &Kernel) -> BTreeSet<&'static str> {
     for (module, info) in variants(kernel) {
         let Translated { spirv, msl, hlsl } = translate(kernel, &module, &info);
         assert!(msl.contains("kernel void") && hlsl.contains("numthreads"), "{}", kernel.name);
-        found.extend(smells_of_text(&msl).into_iter().chain(smells_of_text(&hlsl)).chain(smells_of_spirv(&spirv, kernel.needs_subgroups())));
+        found.extend(
+            smells_of_text(&msl)
+                .into_iter()
+                .chain(smells_of_text(&hlsl))
+                .chain(smells_of_spirv(&spirv, kernel.needs_subgroups())),
+        );
     }
     found
 }
@@ -182,7 +187,9 @@ fn smells_of_spirv(spirv: &[u32], subgroups: bool) -> BTreeSet<&'static str> {
     const SUBGROUPS: std::ops::RangeInclusive<u32> = 61..=68;
     let all = instructions(spirv);
     let mut found = BTreeSet::new();
-    if all.iter().any(|(op, operands)| *op == op::CAPABILITY && operands[0] != SHADER && !(subgroups && SUBGROUPS.contains(&operands[0]))) {
+    if all.iter().any(|(op, operands)| {
+        *op == op::CAPABILITY && operands[0] != SHADER && !(subgroups && SUBGROUPS.contains(&operands[0]))
+    }) {
         found.insert(CAPABILITY);
     }
     if returns_before_a_barrier_in_spirv(&all) {

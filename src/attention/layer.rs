@@ -55,6 +55,12 @@ impl MultiHeadAttention {
         Ok(Self { config, weights: None })
     }
 
+    /// The projections; `None` = core attention.
+    #[must_use]
+    pub fn weights(&self) -> Option<&Weights> {
+        self.weights.as_ref()
+    }
+
     /// Heads and widths of a call of this shape.
     ///
     /// # Errors

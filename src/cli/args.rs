@@ -1,11 +1,17 @@
 //! What can be said on the command line.
 
+mod experiments;
+
 use std::path::{Path, PathBuf};
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use multihead::{CaseOptions, DeviceChoice, Error, Fuse, PlanOptions, Rewriting, Settings};
 use serde_json::{Number, Value};
+
+pub(super) use experiments::{
+    DrawArguments, Experiment, GroupedQueryArguments, HeadsArguments, LayerArguments, WhereArguments,
+};
 
 /// Multi-head attention on any GPU, through WebGPU.
 ///
@@ -27,6 +33,11 @@ pub(super) enum Command {
     Plan(PlanArguments),
     /// Verify scenarios of many sizes against the f64 reference, then time them.
     Bench(BenchArguments),
+    /// Run an experiment of the book: its table, its picture, its numbers as JSON.
+    #[command(subcommand)]
+    Experiment(Experiment),
+    /// Survey every head of one or more layers: statistics, patterns, labelled links, pruning.
+    Heads(HeadsArguments),
     /// List every GPU adapter with what matters to attention.
     Devices(DevicesArguments),
 }

@@ -15,11 +15,15 @@ pub(super) fn check(arguments: &RunArguments, case: &Case) -> Result<(), Error> 
     }
     let read = [("the case", Some(arguments.case.as_path())), ("the weights", arguments.how.weights())];
     let written = [("the output", arguments.output.as_deref()), ("the picture", arguments.maps.as_deref())];
+    check_places(&read, &written)
+}
+
+/// Refuses paths that cannot be written, that are read, or that are one file.
+pub(super) fn check_places(read: &[(&str, Option<&Path>)], written: &[(&str, Option<&Path>)]) -> Result<(), Error> {
     // Devices and pipes can be shared.
     let file = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
-    let mut taken: Vec<(&str, PathBuf)> =
-        read.into_iter().filter_map(|(what, path)| Some((what, file(path?)?))).collect();
-    for (what, path) in written.into_iter().filter_map(|(what, path)| Some((what, path?))) {
+    let mut taken: Vec<(&str, PathBuf)> = read.iter().filter_map(|&(what, path)| Some((what, file(path?)?))).collect();
+    for (what, path) in written.iter().filter_map(|&(what, path)| Some((what, path?))) {
         check_folder(path)?;
         let Some(place) = io::writable_place(path)? else { continue };
         if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {

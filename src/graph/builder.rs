@@ -33,6 +33,13 @@ impl GraphBuilder {
         Self::default()
     }
 
+    /// Goes on where a graph ended: its values keep their ids, its outputs are chosen anew.
+    #[must_use]
+    pub fn continuing(mut graph: Graph) -> Self {
+        graph.outputs.clear();
+        Self { graph }
+    }
+
     /// Ends the building; `outputs` are what a run gives back, each once. One that is of another graph, or no 32-bit
     /// floats, is refused when the graph is compiled or interpreted.
     #[must_use]

@@ -54,11 +54,19 @@ fn shares_go_by_position() {
 }
 
 #[test]
+fn effective_keys_and_distance_are_those_of_the_rows() {
+    let head = of_one_head(&[&[0.5, 0.5, 0.0], &[0.0, 1.0, 0.0], &[0.5, 0.0, 0.5]], ALL);
+    assert_close(head.effective_keys, (2.0 + 1.0 + 2.0) / 3.0);
+    assert_close(head.mean_distance, (0.5 + 0.0 + 1.0) / 3.0);
+}
+
+#[test]
 fn a_query_offset_moves_the_positions() {
     let counted = CountedQueries { query_offset: 2, ..ALL };
     let head = of_one_head(&[&[0.1, 0.2, 0.7]], counted); // one query, at position 2
     assert_close(head.share_on_self, 0.7);
     assert_close(head.share_on_previous, 0.2);
+    assert_close(head.mean_distance, 0.2 + 2.0 * 0.1);
     for query_offset in [i64::MIN, i64::MAX] {
         let far = CountedQueries { query_offset, ..ALL };
         assert!(of_one_head(&[&[0.5, 0.5]], far).share_on_previous.is_nan());

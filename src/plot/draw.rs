@@ -184,7 +184,7 @@ impl Drawing<'_> {
 }
 
 /// Defines the scale's colours as a gradient from bottom to top.
-fn draw_gradient(svg: &mut Svg, id: &str) {
+pub(super) fn draw_gradient(svg: &mut Svg, id: &str) {
     svg.raw(&format!("<linearGradient id=\"{id}\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">\n"));
     for level in (0..=u8::MAX).step_by(15) {
         let offset = short(f64::from(level) / 255.0 * 100.0);

@@ -63,6 +63,8 @@ pub(super) struct Request<'request> {
     pub(super) caption: &'request str,
     /// Whether there are cells to explain below the maps.
     pub(super) has_legend: bool,
+    /// Cells are made smaller, as long as their labels allow it, until the picture is not wider than this.
+    pub(super) max_width: f64,
 }
 
 /// One map and the room that its labels take.
@@ -84,8 +86,8 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    fn new(request: &Request<'_>) -> Self {
-        let cell = cell_size(request.num_heads, request.num_queries, request.num_keys);
+    fn new(request: &Request<'_>, shrink: f64) -> Self {
+        let cell = cell_size(request.num_heads, request.num_queries, request.num_keys, shrink);
         let label_font = (0.68 * cell.0.min(cell.1)).clamp(8.0, 10.0);
         let queries = Axis::new(request.query_tokens, request.num_queries, cell.1, label_font);
         let keys = Axis::new(request.key_tokens, request.num_keys, cell.0, label_font);
@@ -132,7 +134,20 @@ impl Layout {
     /// [`Error::LimitExceeded`] when the picture would be too large to be opened.
     pub(super) fn new(request: Request<'_>) -> Result<Self, Error> {
         check_cells(&request)?;
-        let panel = Panel::new(&request);
+        let smaller = [0.85, 0.7, 0.6, 0.5, 0.42, 0.35];
+        let mut layout = Self::shrunk(request, 1.0);
+        for shrink in smaller {
+            if layout.width <= request.max_width {
+                break;
+            }
+            layout = Self::shrunk(request, shrink);
+        }
+        layout.check_area(&request)
+    }
+
+    /// Places everything, with cells of so much of their usual size.
+    fn shrunk(request: Request<'_>, shrink: f64) -> Self {
+        let panel = Panel::new(&request, shrink);
         let pitch = panel.pitch();
         let columns = best_columns(request.num_heads, pitch);
         let rows = request.num_heads.div_ceil(columns) as f64;
@@ -150,7 +165,7 @@ impl Layout {
         let bar_height = ((rows - 1.0) * pitch.1 + panel.map.1).clamp(MIN_BODY_HEIGHT, MAX_BAR_HEIGHT);
         let footer = top + body + 14.0;
         let footer_lines = caption.len() + usize::from(request.has_legend);
-        let layout = Self {
+        Self {
             width,
             height: (footer + footer_lines as f64 * CAPTION_LINE + MARGIN - 10.0).ceil(),
             panel,
@@ -161,8 +176,7 @@ impl Layout {
             pitch,
             bar: Rect { x: bar_left, y: top, width: BAR_WIDTH, height: bar_height },
             footer,
-        };
-        layout.check_area(&request)
+        }
     }
 
     /// Top left of a head's map.
@@ -207,17 +221,18 @@ fn too_large(request: &Request<'_>, need: f64, have: f64, unit: &'static str) ->
 }
 
 /// Width and height of a cell: square, unless one axis is so short that it would be a line.
-fn cell_size(num_heads: usize, num_queries: usize, num_keys: usize) -> (f64, f64) {
-    let target = match num_heads {
-        0..=1 => 440.0,
-        2..=4 => 340.0,
-        5..=16 => 256.0,
-        17..=64 => 160.0,
-        _ => 96.0,
-    };
+fn cell_size(num_heads: usize, num_queries: usize, num_keys: usize, shrink: f64) -> (f64, f64) {
+    let target = shrink
+        * match num_heads {
+            0..=1 => 440.0,
+            2..=4 => 340.0,
+            5..=16 => 256.0,
+            17..=64 => 160.0,
+            _ => 96.0,
+        };
     let fitting = |count: usize| {
         let least = if count <= LABELLED && num_heads <= 16 { LABELLED_CELL } else { 1.0 };
-        (target / count.max(1) as f64).round().clamp(least, MAX_CELL)
+        (target / count.max(1) as f64).round().clamp(least, (shrink * MAX_CELL).max(least))
     };
     let square = fitting(num_queries).min(fitting(num_keys));
     let stretched = |count: usize| square.max((MIN_SIDE / count.max(1) as f64).ceil());
@@ -267,10 +282,10 @@ mod tests {
 
     #[test]
     fn cells_are_square_and_whole_unless_they_would_be_lines() {
-        assert_eq!(cell_size(12, 16, 16), (16.0, 16.0));
-        assert_eq!(cell_size(12, 129, 129), (2.0, 2.0));
-        assert_eq!(cell_size(1, 3, 5), (36.0, 36.0));
-        assert_eq!(cell_size(1, 1, 1000), (1.0, 18.0));
-        assert_eq!(cell_size(1, 0, 0), (36.0, 36.0));
+        assert_eq!(cell_size(12, 16, 16, 1.0), (16.0, 16.0));
+        assert_eq!(cell_size(12, 129, 129, 1.0), (2.0, 2.0));
+        assert_eq!(cell_size(1, 3, 5, 1.0), (36.0, 36.0));
+        assert_eq!(cell_size(1, 1, 1000, 1.0), (1.0, 18.0));
+        assert_eq!(cell_size(1, 0, 0, 1.0), (36.0, 36.0));
     }
 }

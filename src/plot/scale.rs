@@ -20,6 +20,11 @@ impl ColorScale {
         Self::up_to(largest.into())
     }
 
+    /// The scale that holds every finite number, from 0.
+    pub(super) fn for_numbers(numbers: impl Iterator<Item = f64>) -> Self {
+        Self::up_to(numbers.filter(|number| number.is_finite()).fold(0.0, f64::max))
+    }
+
     fn up_to(largest: f64) -> Self {
         if largest == 0.0 {
             return Self { top: 1.0, parts: 5 };

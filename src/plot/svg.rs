@@ -87,6 +87,22 @@ impl Svg {
         );
     }
 
+    /// Appends what `draw` draws, with words that a viewer shows when pointed at it.
+    pub(super) fn tipped(&mut self, tip: &str, draw: impl FnOnce(&mut Self)) {
+        self.raw(&format!("<g><title>{}</title>\n", escape(tip)));
+        draw(self);
+        self.raw("</g>\n");
+    }
+
+    /// Appends a whole document, scaled into a place.
+    pub(super) fn nested(&mut self, document: &str, place: Rect) {
+        let Rect { x, y, width, height } = place;
+        // Of two attributes of one name XML allows only one: the document's own size stands in its `viewBox`.
+        let inner = document.find("viewBox").map_or(document, |start| &document[start..]);
+        let (x, y, width, height) = (short(x), short(y), short(width), short(height));
+        self.raw(&format!("<svg x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {inner}"));
+    }
+
     /// Closes the document.
     pub(super) fn finish(mut self) -> String {
         self.raw("</svg>\n");

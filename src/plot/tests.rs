@@ -43,6 +43,7 @@ fn layout(num_heads: usize, num_queries: usize, num_keys: usize, has_legend: boo
         title: "",
         caption: "",
         has_legend,
+        max_width: f64::INFINITY,
     })
     .expect("a small picture")
 }
@@ -218,4 +219,68 @@ proptest! {
         let picture = AttentionMaps::new(&weights).draw().expect("a small picture");
         prop_assert!(picture.rasterise().is_ok());
     }
+}
+
+/// A figure with one panel of each kind.
+fn figure(theme: Theme) -> Picture {
+    let series = |name: &str, numbers: [f64; 2]| Series { name: name.into(), numbers: numbers.map(Some).to_vec() };
+    let chart = LineChart {
+        title: "a chart".into(),
+        places: words(&["one", "two"]),
+        series: vec![series("first", [0.25, f64::NAN]), series("second", [0.5, 0.75])],
+        with_numbers: true,
+        ..LineChart::default()
+    };
+    let cell = HeatCell { number: 0.5, words: "prev\n0.50".into(), tip: "layer 0, head 0".into() };
+    let table = HeatTable {
+        title: "a table".into(),
+        columns: words(&["0"]),
+        rows: words(&["layer 0"]),
+        cells: vec![cell],
+        ..HeatTable::default()
+    };
+    let value =
+        ShapeBox { op: "matmul".into(), name: "scores".into(), shape: "(10, 4, 6)".into(), ..ShapeBox::default() };
+    let shapes = ShapeColumn { title: "shapes".into(), values: vec![value] };
+    let weights = uniform(2, 3, 9);
+    let maps = AttentionMaps { theme, title: "maps", max_width: Figure::INNER_WIDTH, ..AttentionMaps::new(&weights) };
+    let maps = maps.draw().expect("a small picture");
+    assert!(maps.width <= Figure::INNER_WIDTH, "{}", maps.width);
+    let panels = vec![Panel::Lines(chart), Panel::Table(table), Panel::Shapes(shapes), Panel::Picture(maps)];
+    Figure { title: "all kinds", caption: "small print", panels, columns: 2, theme }.draw().expect("a small figure")
+}
+
+#[test]
+fn a_figure_has_all_of_its_panels() {
+    for theme in [Theme::Light, Theme::Dark] {
+        let picture = figure(theme);
+        let texts = texts(&picture);
+        for wanted in [
+            "all kinds",
+            "a chart",
+            "first",
+            "0.75",
+            "a table",
+            "prev",
+            "shapes",
+            "(10, 4, 6)",
+            "maps",
+            "head 1",
+            "small print",
+        ] {
+            assert!(texts.iter().any(|text| text == wanted), "{wanted}: {texts:?}");
+        }
+        assert!(picture.svg().contains("<title>layer 0, head 0</title>"), "what a pointer shows");
+        assert!(picture.svg().contains("<title>second, two: 0.75</title>") && !picture.svg().contains("NaN"));
+        let png = picture.encode(PictureFormat::Png).expect("an encodable picture");
+        assert_eq!(u32::from_be_bytes([png[16], png[17], png[18], png[19]]), 1800, "three pixels for a point");
+    }
+    assert_ne!(figure(Theme::Light), figure(Theme::Dark));
+}
+
+#[test]
+fn a_figure_that_no_viewer_opens_is_refused() {
+    let table = HeatTable { rows: vec![String::new(); 1000], ..HeatTable::default() };
+    let figure = Figure { title: "", caption: "", panels: vec![Panel::Table(table)], columns: 0, theme: Theme::Light };
+    insta::assert_snapshot!(figure.draw().expect_err("too high"), @"the figure needs 27096 points in height, but the most that a viewer opens is 20000; give fewer cases at once");
 }

@@ -39,6 +39,23 @@ fn plan_explains_itself() {
 }
 
 #[test]
+fn experiment_explains_itself() {
+    insta::assert_snapshot!(help(&["experiment", "--help"]));
+}
+
+#[test]
+fn each_experiment_explains_itself() {
+    let names = ["copy-both", "shapes", "heads-are-free", "alignment", "self-and-cross", "grouped-query"];
+    let helps: Vec<String> = names.iter().map(|name| help(&["experiment", name, "--help"])).collect();
+    insta::assert_snapshot!(helps.join("\n"));
+}
+
+#[test]
+fn heads_explains_itself() {
+    insta::assert_snapshot!(help(&["heads", "--help"]));
+}
+
+#[test]
 fn devices_explains_itself() {
     insta::assert_snapshot!(help(&["devices", "--help"]));
 }

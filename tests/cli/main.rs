@@ -7,6 +7,8 @@
 #[path = "../support/cases.rs"]
 mod cases;
 mod devices;
+mod experiments;
+mod guide;
 mod help;
 mod meanings;
 mod overrides;

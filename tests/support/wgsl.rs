@@ -5,9 +5,7 @@
 use multihead::kernels::Kernel;
 use naga::Module;
 use naga::back::{hlsl, msl, pipeline_constants, spv};
-use naga::valid::{
-    Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator,
-};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
 /// Every text that a kernel is compiled from: as it stands, and with its loops unrolled for each subgroup size.
 pub fn texts(kernel: &Kernel) -> Vec<String> {

@@ -1,0 +1,259 @@
+//! Letters of one word attend to letters of another by dot products of shared random embeddings.
+//!
+//! Equal letters have the same embedding, others nearly orthogonal ones (Vaswani et al. 2017, §3.2.1; a map as D2L §11.4
+//! draws them for words). So a letter with one partner attends sharply, one with k copies in the other word splits its
+//! attention k ways, and one without a partner has nothing to go by and stays diffuse. Random directions of D numbers
+//! have a cosine of about 1/√D: the narrower the embeddings, the more letters look alike, until the three regimes run
+//! into each other.
+
+use std::fmt;
+
+use serde::Serialize;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::between;
+use super::random::Normal;
+use crate::attention::{AttentionConfig, AttentionInputs, Mask, MultiHeadAttention};
+use crate::device::Device;
+use crate::error::Error;
+use crate::heads::{CountedQueries, statistics};
+use crate::shape::HostTensor;
+
+/// More letters make no picture.
+const MOST_LETTERS: usize = 64;
+/// A unique partner must get this much at least.
+const SHARP: f64 = 0.9;
+/// Each of k copies must get 1/k, give or take this part of it.
+const SPLIT: f64 = 0.1;
+/// Without a partner, attention must spread over at least this part of the keys.
+const DIFFUSE: f64 = 0.5;
+
+/// Which words, and how letters are embedded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The word whose letters ask.
+    pub query: String,
+    /// The word whose letters are asked.
+    pub key: String,
+    /// D, numbers in one embedding.
+    pub embedding_dim: usize,
+    /// The score of two equal letters; that of two others scatters around 0 by `sharpness` / √D.
+    pub sharpness: f64,
+    /// What the embeddings follow from.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    /// "attention" over "translation", 1024 numbers, equal letters score 10.
+    fn default() -> Self {
+        Self { query: "attention".into(), key: "translation".into(), embedding_dim: 1024, sharpness: 10.0, seed: 0 }
+    }
+}
+
+/// What a letter's attention should look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "regime", content = "copies")]
+pub enum Regime {
+    /// One partner gets nearly everything.
+    Sharp,
+    /// So many copies share alike.
+    Split(usize),
+    /// No partner: all get about the same.
+    Diffuse,
+}
+
+impl fmt::Display for Regime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sharp => f.write_str("sharp"),
+            Self::Split(copies) => write!(f, "split {copies} ways"),
+            Self::Diffuse => f.write_str("diffuse"),
+        }
+    }
+}
+
+/// One letter of the query word.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Letter {
+    /// The letter.
+    pub letter: String,
+    /// What the other word's letters lead to expect.
+    #[serde(flatten)]
+    pub regime: Regime,
+    /// The share of attention that goes to all partners together.
+    pub share_on_partners: f64,
+    /// 2^entropy of the row, in keys.
+    pub effective_keys: f64,
+    /// Whether the row is what the regime says: one partner ≥ 0.9; each of k copies within a tenth of 1/k; without a
+    /// partner, at least half of the keys in effect.
+    pub holds: bool,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Where it was computed.
+    pub device: String,
+    /// D.
+    pub embedding_dim: usize,
+    /// One for each letter of the query word.
+    pub letters: Vec<Letter>,
+    /// The letters of the key word.
+    pub keys: Vec<String>,
+    /// Whether every letter's row is in its regime.
+    pub separated: bool,
+    /// (1, 1, Lq, Lk), a row for each letter of the query word.
+    #[serde(serialize_with = "as_rows")]
+    pub weights: HostTensor,
+}
+
+/// Aligns the two words.
+///
+/// # Errors
+/// [`Error::Invalid`] for a word without letters, [`Error::OutOfRange`] for one of too many, and for other options;
+/// those of the device.
+pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
+    between("embedding_dim", options.embedding_dim, 1, 1 << 16)?;
+    if !(0.0..=80.0).contains(&options.sharpness) {
+        return Err(Error::OutOfRange {
+            what: "sharpness".into(),
+            value: options.sharpness.to_string(),
+            allowed: "must be between 0 and 80, beyond which 32-bit exponentials run out".into(),
+        });
+    }
+    let [query, key] = [letters("query", &options.query)?, letters("key", &options.key)?];
+    let config = AttentionConfig { scale: Some(options.sharpness), ..AttentionConfig::new(1) };
+    let inputs = AttentionInputs {
+        query: embedded(&query, options)?,
+        key: Some(embedded(&key, options)?),
+        value: None,
+        mask: Mask::default(),
+    };
+    let got = MultiHeadAttention::core(config)?.run_with_weights(device, &inputs).await?;
+    let weights = got.attention_weights.expect("they were asked for");
+    let letters = rated(&query, &key, &weights)?;
+    Ok(Report {
+        device: device.name().into(),
+        embedding_dim: options.embedding_dim,
+        separated: letters.iter().all(|letter| letter.holds),
+        letters,
+        keys: key.into_iter().map(str::to_owned).collect(),
+        weights,
+    })
+}
+
+/// A word's letters as a reader counts them: grapheme clusters (UAX #29).
+fn letters<'a>(which: &str, word: &'a str) -> Result<Vec<&'a str>, Error> {
+    if word.trim().is_empty() {
+        return Err(Error::Invalid(format!("the {which} word has no letters; give a word such as \"attention\"")));
+    }
+    // Counted only so far as is needed to refuse.
+    let letters: Vec<&str> = word.graphemes(true).take(MOST_LETTERS + 1).collect();
+    if letters.len() > MOST_LETTERS {
+        return Err(Error::OutOfRange {
+            what: format!("the number of letters of the {which} word"),
+            value: word.graphemes(true).count().to_string(),
+            allowed: format!("a map of more than {MOST_LETTERS} cannot be read; give a shorter word"),
+        });
+    }
+    Ok(letters)
+}
+
+/// (1, letters, D): for each letter its own random direction, the same in both words.
+fn embedded(letters: &[&str], options: &Options) -> Result<HostTensor, Error> {
+    let mut data = Vec::with_capacity(letters.len() * options.embedding_dim);
+    for letter in letters {
+        let mut normal = Normal::new(letter_seed(letter, options.seed));
+        let direction: Vec<f64> = (0..options.embedding_dim).map(|_| normal.next()).collect();
+        let length = direction.iter().map(|x| x * x).sum::<f64>().sqrt();
+        #[expect(clippy::cast_possible_truncation, reason = "f32 is what devices compute in")]
+        data.extend(direction.iter().map(|x| (x / length) as f32));
+    }
+    HostTensor::new([1, letters.len(), options.embedding_dim], data)
+}
+
+/// A letter's own seed: FNV-1a over its bytes, so that it depends on nothing else.
+fn letter_seed(letter: &str, seed: u64) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    letter.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn rated(query: &[&str], key: &[&str], weights: &HostTensor) -> Result<Vec<Letter>, Error> {
+    let rows = weights.data().chunks_exact(key.len());
+    query.iter().zip(rows).map(|(letter, row)| rated_letter(letter, key, row)).collect()
+}
+
+fn rated_letter(letter: &str, key: &[&str], row: &[f32]) -> Result<Letter, Error> {
+    let partners: Vec<f64> =
+        key.iter().zip(row).filter(|(other, _)| **other == letter).map(|(_, &weight)| f64::from(weight)).collect();
+    let of_row = HostTensor::new([1, 1, 1, row.len()], row.to_vec())?;
+    let effective_keys = statistics(&of_row, 0, CountedQueries::default())?[0].effective_keys;
+    // From +0: an empty float sum is −0, which would print as "-0.000".
+    let share_on_partners = partners.iter().fold(0.0, |sum, share| sum + share);
+    let (regime, holds) = match partners.len() {
+        0 => (Regime::Diffuse, effective_keys >= DIFFUSE * row.len() as f64),
+        1 => (Regime::Sharp, partners[0] >= SHARP),
+        copies => {
+            let even = 1.0 / copies as f64;
+            (Regime::Split(copies), partners.iter().all(|share| (share - even).abs() <= SPLIT * even))
+        }
+    };
+    Ok(Letter { letter: letter.into(), regime, share_on_partners, effective_keys, holds })
+}
+
+/// (1, 1, Lq, Lk) as a list of rows.
+fn as_rows<S: serde::Serializer>(weights: &HostTensor, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(weights.data().chunks(weights.shape().axes()[3].max(1)))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let query: Vec<&str> = self.letters.iter().map(|letter| letter.letter.as_str()).collect();
+        writeln!(f, "{} attends to {}", query.concat(), self.keys.concat())?;
+        writeln!(f, "random embeddings of {} numbers\n", self.embedding_dim)?;
+        writeln!(f, "letter  expected      on partners  keys in effect  is it so")?;
+        for Letter { letter, regime, share_on_partners, effective_keys, holds } in &self.letters {
+            let holds = if *holds { "yes" } else { "NO" };
+            let regime = regime.to_string();
+            let keys = format!("{effective_keys:.1} of {}", self.keys.len());
+            writeln!(f, "{letter:<6}  {regime:<12}  {share_on_partners:>11.3}  {keys:<14}  {holds}")?;
+        }
+        let held = self.letters.iter().filter(|letter| letter.holds).count();
+        writeln!(f, "\n{held} of {} letters are in their regime", self.letters.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rated_row(letter: &str, key: &[&str], row: &[f32]) -> (Regime, bool) {
+        let rated = rated_letter(letter, key, row).unwrap();
+        (rated.regime, rated.holds)
+    }
+
+    #[test]
+    fn regimes_follow_from_the_letters_and_are_held_against_the_row() {
+        let key = ["a", "b", "a", "c"];
+        assert_eq!(rated_row("b", &key, &[0.02, 0.94, 0.02, 0.02]), (Regime::Sharp, true));
+        assert_eq!(rated_row("b", &key, &[0.2, 0.6, 0.1, 0.1]), (Regime::Sharp, false));
+        assert_eq!(rated_row("a", &key, &[0.5, 0.0, 0.5, 0.0]), (Regime::Split(2), true));
+        assert_eq!(rated_row("a", &key, &[0.6, 0.0, 0.4, 0.0]), (Regime::Split(2), false));
+        assert_eq!(rated_row("z", &key, &[0.3, 0.3, 0.2, 0.2]), (Regime::Diffuse, true));
+        assert_eq!(rated_row("z", &key, &[0.97, 0.01, 0.01, 0.01]), (Regime::Diffuse, false));
+    }
+
+    #[test]
+    fn letters_are_what_a_reader_counts() {
+        assert_eq!(letters("query", "ne\u{301}e").unwrap(), ["n", "e\u{301}", "e"]);
+        assert_eq!(letters("query", "👩‍🚀ab").unwrap().len(), 3);
+        assert!(letters("query", "").is_err() && letters("query", " \t").is_err());
+    }
+
+    #[test]
+    fn a_letter_keeps_its_embedding_whatever_word_it_stands_in() {
+        assert_eq!(letter_seed("t", 3), letter_seed("t", 3));
+        assert_ne!(letter_seed("t", 3), letter_seed("t", 4));
+        assert_ne!(letter_seed("t", 3), letter_seed("r", 3));
+    }
+}

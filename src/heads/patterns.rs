@@ -1,0 +1,117 @@
+//! Named patterns: what a head looks like, if it looks like anything.
+
+use serde::Serialize;
+
+use super::{CountedQueries, counted_rows, mean, mean_share_at};
+use crate::maps::AttentionMap;
+
+/// Where a head of a known kind sends its attention (Clark et al. 2019, "What Does BERT Look At?", §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Pattern {
+    /// To the key before the query's own position.
+    Previous,
+    /// To the key after it.
+    Next,
+    /// To the query's own position.
+    #[serde(rename = "self")]
+    Itself,
+    /// To key 0.
+    First,
+    /// To separator tokens.
+    Separator,
+    /// To all visible keys alike.
+    Broad,
+}
+
+impl Pattern {
+    /// All of them, in the order in which equals are decided.
+    pub const ALL: [Self; 6] = [Self::Previous, Self::Next, Self::Itself, Self::First, Self::Separator, Self::Broad];
+
+    /// One word: "previous", "next", "self", "first", "separator", "broad".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Previous => "previous",
+            Self::Next => "next",
+            Self::Itself => "self",
+            Self::First => "first",
+            Self::Separator => "separator",
+            Self::Broad => "broad",
+        }
+    }
+
+    /// How much of a map is this pattern, from 0 to 1: the mean over the counted queries of 1 − the total variation
+    /// distance between the query's row and the nearest row of the pattern.
+    ///
+    /// For a pattern that names keys this is the share that goes to them; for [`Pattern::Broad`], ∑ min(p, 1/n) over
+    /// the n keys with any weight at all. A query for which the pattern names no key takes no part; NaN when none is
+    /// left. `separators` are the places of the separator tokens among the keys.
+    #[must_use]
+    pub fn score(self, map: &AttentionMap<'_>, counted: CountedQueries, separators: &[usize]) -> f64 {
+        match self {
+            Self::Previous => mean_share_at(map, counted, -1),
+            Self::Next => mean_share_at(map, counted, 1),
+            Self::Itself => mean_share_at(map, counted, 0),
+            Self::First => mean_share_on(map, counted, &[0]),
+            Self::Separator => mean_share_on(map, counted, separators),
+            Self::Broad => mean(counted_rows(map, counted).map(|(_, row)| evenness(row))),
+        }
+    }
+}
+
+/// Mean share that the counted queries give to these keys together; NaN when there are none.
+#[must_use]
+pub fn mean_share_on(map: &AttentionMap<'_>, counted: CountedQueries, keys: &[usize]) -> f64 {
+    if keys.is_empty() {
+        return f64::NAN;
+    }
+    let share = |row: &[f32]| keys.iter().filter_map(|&key| row.get(key)).copied().map(f64::from).sum();
+    mean(counted_rows(map, counted).map(|(_, row)| share(row)))
+}
+
+/// ∑ min(p, 1/n) over the n keys that have any weight.
+fn evenness(row: &[f32]) -> f64 {
+    let visible = row.iter().filter(|&&weight| weight != 0.0).count();
+    let even = 1.0 / visible as f64;
+    // `f64::min` would drop a NaN.
+    row.iter().map(|&weight| f64::from(weight)).map(|weight| if weight > even { even } else { weight }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scores(weights: &[f32], num_keys: usize, separators: &[usize]) -> [f64; 6] {
+        let map = AttentionMap::new(weights, weights.len() / num_keys, num_keys).unwrap();
+        Pattern::ALL.map(|pattern| pattern.score(&map, CountedQueries::default(), separators))
+    }
+
+    #[test]
+    fn a_pure_pattern_scores_one_and_the_others_less() {
+        let previous = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0];
+        let [at_previous, next, itself, first, separator, broad] = scores(&previous, 3, &[2]);
+        assert_eq!((at_previous, next, separator), (1.0, 0.0, 0.0));
+        assert!((itself - 1.0 / 3.0).abs() < 1e-12 && (first - 2.0 / 3.0).abs() < 1e-12);
+        assert!((broad - 1.0).abs() < 1e-12, "a row that sees one key only is as even as it can be");
+    }
+
+    #[test]
+    fn an_even_row_is_broad_and_a_sharp_one_is_not() {
+        assert!((scores(&[0.25; 4], 4, &[])[5] - 1.0).abs() < 1e-7);
+        let sharp = scores(&[0.97, 0.01, 0.01, 0.01], 4, &[])[5];
+        assert!((sharp - 0.28).abs() < 1e-6, "{sharp}");
+    }
+
+    #[test]
+    fn without_separators_there_is_no_score_for_them() {
+        assert!(scores(&[0.5, 0.5], 2, &[])[4].is_nan());
+        assert!((scores(&[0.5, 0.5], 2, &[0, 1])[4] - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nan_shows() {
+        assert!(scores(&[f32::NAN, 0.5], 2, &[])[5].is_nan());
+    }
+}
