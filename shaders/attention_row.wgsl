@@ -7,7 +7,8 @@
 // The scores are never stored: a key is met, weighed by the largest score so far, and forgotten (the online softmax:
 // Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
 // One invocation = one query of one head. One workgroup = 32 of the heads that share a key/value head.
-// Chosen on CPU adapters where there is little to do: no barrier, and little text to compile. Assumes nothing of the device.
+// Chosen on CPU adapters where there is little to do: no barrier, and little text to compile. Assumes nothing of the
+// device.
 // Arithmetic intensity: two operations for every loaded word.
 
 // Constants
@@ -143,8 +144,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let entry = params.entry_start + block / blocks / kv_heads;
     let kv_head = block / blocks % kv_heads;
     let row = row_of(entry, kv_head, index);
-    let query_line = params.query_base + params.query_first + (entry * params.all_rows + row.query) * params.query_stride
-        + row.head * params.head_dim;
+    let query_line = params.query_base + params.query_first + row.head * params.head_dim
+        + (entry * params.all_rows + row.query) * params.query_stride;
     let key_line = params.key_base + params.key_first + entry * params.columns * params.key_stride
         + kv_head * params.head_dim;
     let value_line = params.value_base + params.value_first + entry * params.columns * params.value_stride

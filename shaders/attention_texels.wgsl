@@ -5,13 +5,15 @@
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
 // The scores are never stored: a tile of KEYS keys is met, weighed by the largest score so far, and forgotten (the
-// online softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022). One workgroup = one subgroup = ROWS · LANES
-// queries of the heads that share a key/value head. A lane loads the key and the value of its own number in the tile and hands them round; scores,
-// running maxima and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then
-// those that only some see. Tiles outside the band and the lengths are never met.
-// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes that
-// widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a compiler keeps in
-// registers or on the stack without an index: of wide values a workgroup takes a part, and meets the keys for it anew.
+// online softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
+// One workgroup = one subgroup = ROWS · LANES queries of the heads that share a key/value head. One invocation = ROWS
+// of them; it loads the keys and the values of its own number in the tile and hands them round; scores, running maxima
+// and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then those
+// that only some see. Tiles outside the band and the lengths are never met.
+// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes
+// that widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a compiler
+// keeps in registers or on the stack without an index: of wide values a workgroup takes a part, and meets the keys for
+// it anew.
 // Arithmetic intensity: 2·ROWS·LANES operations per loaded word in every lane.
 
 // Constants
@@ -281,7 +283,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                             products[index * ROWS + r] *= params.scale;
                             largest[r] = max(largest[r], products[index * ROWS + r]);
                         } else {
-                            let score = score_of(rows[r], key + index, products[index * ROWS + r], bits >> (index & 31u));
+                            let product = products[index * ROWS + r];
+                            let score = score_of(rows[r], key + index, product, bits >> (index & 31u));
                             let counts = score.visible && key + index < limit;
                             products[index * ROWS + r] = score.value;
                             largest[r] = select(largest[r], max(largest[r], score.value), counts);
@@ -353,7 +356,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             }
             if params.statistics != 0u && first_four == 0u {
                 let place = params.out_base + line + params.num_heads * params.value_dim + rows[r].head * 2u;
-                out[place] = largest[r];
+                out[place] = select(0.0, largest[r], seen[r]);
                 out[place + 1u] = select(0.0, sum[r], seen[r]);
             }
         }

@@ -6,11 +6,11 @@
 //
 // The scores are never stored: a tile of 32 keys is met, weighed by the largest score so far, and forgotten (the online
 // softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
-// One workgroup = 16 rows (queries of the heads that share a key/value head) × 16 lanes. One invocation = two scores of its
-// row in each tile, and every 16th column of its row's sums.
+// One workgroup = 16 rows (queries of the heads that share a key/value head) × 16 lanes. One invocation = two scores of
+// its row in each tile, and every 16th column of its row's sums.
 // Chosen on GPUs. Assumes nothing of the device; loads of a tile are of neighbouring words.
-// Arithmetic intensity: a word of a key meets 16 rows. 9 KiB of workgroup memory; rows of tiles are 33 words apart, so that
-// the lanes that read one column of a tile use different banks.
+// Arithmetic intensity: a word of a key meets 16 rows. 9 KiB of workgroup memory; rows of tiles are 33 words apart, so
+// that the lanes that read one column of a tile use different banks.
 
 // Constants
 override HAS_MASK: bool = true;
@@ -151,7 +151,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let group_rows = params.rows * params.group;
     let blocks = (group_rows + ROWS - 1u) / ROWS;
     let kv_heads = params.num_heads / params.group;
-    // The grid is folded into two dimensions and may have workgroups to spare: they do the last block again and store nothing.
+    // The grid is folded into two dimensions and may have workgroups to spare: they do the last block again and store
+    // nothing.
     let num_blocks = blocks * params.entries * kv_heads;
     let spare = workgroup.y * params.grid_width + workgroup.x >= num_blocks;
     let block = min(workgroup.y * params.grid_width + workgroup.x, num_blocks - 1u);
@@ -186,7 +187,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             for (var i = index; i < ROWS * CHUNK; i += ROWS * LANES) {
                 let other = row_of(entry, kv_head, min(first_row + i / CHUNK, group_rows - 1u));
                 let column = chunk + i % CHUNK;
-                let place = (entry * params.all_rows + other.query) * params.query_stride + other.head * params.head_dim;
+                let other_line = (entry * params.all_rows + other.query) * params.query_stride;
+                let place = other_line + other.head * params.head_dim;
                 var word = 0.0;
                 if column < params.head_dim {
                     word = query[query_line + place + column];

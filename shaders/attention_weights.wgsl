@@ -168,7 +168,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     if !spare && first_query + line < params.row_start + params.rows && first_key + lane < params.columns {
         let row = row_of(entry, head, query_row);
         let score = score_of(row, first_key + lane, product);
-        let place = params.value_base + (entry * params.all_rows + query_row) * params.value_stride + params.value_first;
+        let statistics_line = (entry * params.all_rows + query_row) * params.value_stride;
+        let place = params.value_base + params.value_first + statistics_line;
         let largest = statistics[place + head * 2u];
         let sum = statistics[place + head * 2u + 1u];
         let weight = exp2((score.value - largest) * LOG2_E) / sum;

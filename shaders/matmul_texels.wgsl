@@ -2,11 +2,12 @@
 //
 //   lhs (M, K) · rhs (K, N) → out (M, N)
 //
-// One workgroup = one subgroup = ROWS rows × LANES·COLS·4 columns of `out`, four steps along K at a time. A lane loads
-// four words of its own row of `lhs` and hands them round; it sums COLS groups of four columns for every row.
+// One workgroup = one subgroup = ROWS rows × LANES·COLS·4 columns of `out`, four steps along K at a time.
+// One invocation = COLS groups of four columns of every row; it loads four words of its own rows of `lhs` and hands
+// them round.
 // Chosen on CPU adapters with subgroups. There a load from a buffer is a loop over the lanes that puts words into a
-// vector one by one through memory, and a load from a texture is not: it is five times as fast. No barrier, no workgroup
-// memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
+// vector one by one through memory, and a load from a texture is not: it is five times as fast. No barrier, no
+// workgroup memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
 // Arithmetic intensity: 8·ROWS·LANES·COLS·4 operations per ROWS / LANES + 4·COLS loads of four words in every lane.
 
 // Constants
@@ -103,7 +104,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         var right: array<mat4x4<f32>, COLS>;
         for (var c = 0u; c < COLS; c++) { // unroll
             let col = first_col + c * LANES * 4u;
-            right[c] = mat4x4<f32>(load_rhs(k, col), load_rhs(k + 1u, col), load_rhs(k + 2u, col), load_rhs(k + 3u, col));
+            right[c] = mat4x4<f32>(
+                load_rhs(k, col),
+                load_rhs(k + 1u, col),
+                load_rhs(k + 2u, col),
+                load_rhs(k + 3u, col),
+            );
         }
         var left: array<vec4<f32>, LOADS>;
         for (var g = 0u; g < LOADS; g++) { // unroll

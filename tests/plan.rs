@@ -5,6 +5,7 @@ mod support;
 
 use multihead::{
     AttentionInputs, DeviceProfile, Error, Gpu, Graph, HostTensor, Inputs, Mask, Plan, PlanOptions, PlanSummary,
+    Rewriting,
 };
 use support::layers::Spec;
 use support::{gpu, random};
@@ -31,6 +32,17 @@ fn a_plan_prints_how_it_is_computed() {
 }
 
 #[test]
+fn a_plan_without_rewriting_prints_a_dispatch_for_every_op() {
+    let (graph, _) = graph_of(&Spec::new(2, 16, 16, 4, 6), Mask::default());
+    insta::assert_snapshot!(PlanSummary::with_options(&graph, &DeviceProfile::portable(), &unfused()).unwrap());
+}
+
+/// The graph as it was built.
+fn unfused() -> PlanOptions {
+    PlanOptions { rewriting: Rewriting::OFF, ..PlanOptions::default() }
+}
+
+#[test]
 fn parameters_and_flops_are_those_of_the_formula_whatever_the_number_of_heads() {
     let (n, d) = (10, 24);
     for num_heads in [1, 2, 3, 4, 6, 8, 12, 24] {
@@ -49,7 +61,7 @@ fn kernels_are_chosen_by_the_device_profile() {
     let (graph, _) = graph_of(&Spec::new(2, 16, 16, 4, 6), Mask::default());
     let variants = |kind| {
         let profile = DeviceProfile { kind, ..DeviceProfile::portable() };
-        let summary = PlanSummary::new(&graph, &profile).unwrap();
+        let summary = PlanSummary::with_options(&graph, &profile, &unfused()).unwrap();
         summary.steps.into_iter().map(|step| step.variant).collect::<Vec<_>>()
     };
     let (on_cpu, on_gpu) = (variants(multihead::AdapterKind::Cpu), variants(multihead::AdapterKind::DiscreteGpu));
@@ -70,8 +82,8 @@ fn scores_beyond_a_binding_are_split_by_the_plan_before_anything_runs() {
     for (length, blocks) in cases {
         let query = HostTensor::new([1, length, 64], vec![0.0; length * 64]).unwrap();
         let graph = layer.graph(&AttentionInputs::self_attention(query).call_shape(), false).unwrap();
-        let generous = PlanSummary::new(&graph, &generous).unwrap();
-        let summary = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap();
+        let generous = PlanSummary::with_options(&graph, &generous, &unfused()).unwrap();
+        let summary = PlanSummary::with_options(&graph, &DeviceProfile::portable(), &unfused()).unwrap();
         assert_eq!(generous.peak_bytes, summary.peak_bytes);
         let count = summary.steps.iter().filter(|step| step.op == "softmax").count();
         assert_eq!(count, blocks, "{length} tokens");

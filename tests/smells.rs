@@ -7,7 +7,7 @@ mod wgsl;
 use std::collections::{BTreeSet, HashMap};
 
 use multihead::kernels::{self, Kernel};
-use wgsl::{Translated, translate, variants};
+use wgsl::{Translated, translate, variants_as_written};
 
 const EARLY_RETURN: &str = "an early return before a barrier";
 const DYNAMIC: &str = "a dynamic place in a vector or matrix that is written";
@@ -26,7 +26,7 @@ fn smells(kernel: &Kernel) -> BTreeSet<&'static str> {
     if code.contains("ptr<storage") || code.contains("ptr<workgroup") {
         found.insert(POINTER);
     }
-    for (module, info) in variants(kernel) {
+    for (module, info) in variants_as_written(kernel) {
         let Translated { spirv, msl, hlsl } = translate(kernel, &module, &info);
         assert!(msl.contains("kernel void") && hlsl.contains("numthreads"), "{}", kernel.name);
         found.extend(
@@ -135,8 +135,13 @@ fn is_vector(name: &str, text: &str) -> bool {
         !rest.is_empty() && rest.chars().all(|letter| letter.is_ascii_digit() || letter == 'x')
     };
     let is_wgsl_type = |text: &str| text.starts_with("vec") || text.starts_with("mat");
+    let goes_on = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     text.match_indices(name).any(|(at, _)| {
-        let (before, behind) = (text[..at].trim_end(), text[at + name.len()..].trim_start());
+        let (before, behind) = (&text[..at], &text[at + name.len()..]);
+        if goes_on(before.chars().next_back()) || goes_on(behind.chars().next()) {
+            return false; // a part of another name
+        }
+        let (before, behind) = (before.trim_end(), behind.trim_start());
         let c_type = before.rsplit(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
         let wgsl_type = behind.strip_prefix(':').or_else(|| behind.strip_prefix('='));
         // An array of vectors is an array: `float4 name[4]`.
@@ -284,8 +289,8 @@ fn kernel(wgsl: String) -> Kernel {
 #[test]
 fn the_smells_would_be_found_in_every_language() {
     let languages = |kernel: &Kernel| {
-        let [(module, info)] = &variants(kernel)[..] else { panic!("one variant") };
-        let Translated { spirv, msl, hlsl } = translate("smell", module, info);
+        let [(module, info)] = &variants_as_written(kernel)[..] else { panic!("one variant") };
+        let Translated { spirv, msl, hlsl } = translate(kernel, module, info);
         [
             smells_of_text(&without_comments(kernel.wgsl)),
             smells_of_text(&msl),
@@ -323,5 +328,8 @@ fn the_smells_of_one_language_would_be_found() {
     assert_eq!(smells_of_text("float f() { return INFINITY; }"), [INFINITE].into());
     assert_eq!(smells_of_text("float f() { return 1.#INF; }"), [INFINITE].into());
     let capability = [0, 0, 0, 0, 0, 2 << 16 | op::CAPABILITY, 9];
-    assert_eq!(smells_of_spirv(&capability), [CAPABILITY].into());
+    assert_eq!(smells_of_spirv(&capability, true), [CAPABILITY].into());
+    let subgroups = [0, 0, 0, 0, 0, 2 << 16 | op::CAPABILITY, 61];
+    assert_eq!(smells_of_spirv(&subgroups, false), [CAPABILITY].into());
+    assert!(smells_of_spirv(&subgroups, true).is_empty());
 }

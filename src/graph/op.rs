@@ -171,7 +171,7 @@ pub struct Scores {
 /// `softmax(scores) · value` for all heads, joined: (B, Lq, H·dv).
 ///
 /// Streaming: one pass over the keys with a running maximum and sum (Milakov and Gimelshein 2018; FlashAttention, Dao et
-/// al. 2022). With `statistics`, 2H columns follow, up to a multiple of four: each head's largest score and the sum of
+/// al. 2022). With `statistics`, 2H columns follow: each head's largest score and the sum of
 /// `exp(score − largest)`, 0 for a query without a visible key. These two are the log-sum-exp in parts, which keep the
 /// precision that their sum loses where scores are large.
 #[derive(Clone, Debug, PartialEq)]

@@ -319,7 +319,8 @@ impl Compiler<'_> {
         let texture = id.and_then(|id| self.storage.textures.homes.get(&id));
         match (slot, texture) {
             (Slot::ReadTexels(_) | Slot::WriteTexels, Some(&texture)) => Binding::Texels(texture),
-            (Slot::Read(_) | Slot::Write, None) => buffers[index].clone(),
+            // An input in a texture lies in its buffer too.
+            (Slot::Read(_) | Slot::Write, _) => buffers[index].clone(),
             _ => Binding::Absent,
         }
     }

@@ -36,6 +36,11 @@ pub fn variants(kernel: &Kernel) -> Vec<(Module, ModuleInfo)> {
     texts(kernel).iter().flat_map(|text| variants_of(kernel, &parse_text(kernel.name, text))).collect()
 }
 
+/// The modules of a kernel's text as it stands: unrolled it says the same, many times over.
+pub fn variants_as_written(kernel: &Kernel) -> Vec<(Module, ModuleInfo)> {
+    variants_of(kernel, &parse(kernel))
+}
+
 fn variants_of(kernel: &Kernel, module: &Module) -> Vec<(Module, ModuleInfo)> {
     let info = validate(kernel, module);
     (0..1_u32 << kernel.overrides.len())
