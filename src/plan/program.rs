@@ -245,6 +245,14 @@ struct Storage<'a> {
     places: &'a Places,
 }
 
+/// What the kernel of a node binds.
+fn slots(node: &Node, kernel: &Chosen) -> Vec<Slot> {
+    match kernel {
+        Chosen::Ours(name) => kernels::named(name).slots.to_vec(),
+        Chosen::Users(_) => (0..node.op.operands().len()).map(Slot::Read).chain([Slot::Write]).collect(),
+    }
+}
+
 struct Compiler<'a> {
     graph: &'a Graph,
     profile: &'a DeviceProfile,
@@ -296,17 +304,8 @@ impl Compiler<'_> {
         if let Chosen::Users(kernel) = &launch.kernel {
             self.check_starts(node, &kernel.name, &bases)?;
         }
-        let bindings =
-            self.slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
+        let bindings = slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
         Ok(Dispatch { node: step.node, block: step.block.clone(), bindings: bindings.collect(), launch })
-    }
-
-    /// What the kernel of a node binds.
-    fn slots(&self, node: &Node, kernel: &Chosen) -> Vec<Slot> {
-        match kernel {
-            Chosen::Ours(name) => kernels::named(name).slots.to_vec(),
-            Chosen::Users(_) => (0..node.op.operands().len()).map(Slot::Read).chain([Slot::Write]).collect(),
-        }
     }
 
     /// `buffers` are those of the operands and then of the output.

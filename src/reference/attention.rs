@@ -12,12 +12,13 @@ pub(super) struct Heads<'a, T> {
     pub(super) columns: Columns,
     /// Elements from one row to the next.
     pub(super) stride: usize,
-    pub(super) num_heads: usize,
+    /// How many heads the columns are.
+    pub(super) count: usize,
 }
 
 impl<'a, T: Real> Heads<'a, T> {
     fn width(&self) -> usize {
-        self.columns.count / self.num_heads
+        self.columns.count / self.count
     }
 
     /// One head of one row.
@@ -39,7 +40,7 @@ pub(super) struct Scores<'a, T> {
 impl<T: Real> Scores<'_, T> {
     /// The key/value head that a query head reads.
     fn kv_head(&self, head: usize) -> usize {
-        head / (self.query.num_heads / self.key.num_heads)
+        head / (self.query.count / self.key.count)
     }
 
     /// Scores of one query, `None` for hidden keys.

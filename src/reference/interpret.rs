@@ -158,7 +158,7 @@ impl<T: Real> Memory<'_, T> {
 
     fn heads(&self, columns: Columns, num_heads: usize) -> attention::Heads<'_, T> {
         let stride = self.graph.value(columns.tensor).shape.axes()[2];
-        attention::Heads { data: self.real(columns.tensor), columns, stride, num_heads }
+        attention::Heads { data: self.real(columns.tensor), columns, stride, count: num_heads }
     }
 
     /// Runs a user's twin, which computes in 64 bits.

@@ -12,8 +12,10 @@ use crate::{cases, chromium, demo, setup};
 ///
 /// The vector width is that of lavapipe, Mesa's CPU adapter; its subgroups are as wide, so that kernels that depend on
 /// the subgroup size run with 4, 8 and 16 lanes. Other adapters ignore it.
-const DEVICES: [Device<'_>; 6] = [
+const DEVICES: [Device<'_>; 8] = [
     Device { name: "default device", arguments: &[], environment: None },
+    Device { name: "default device, fused", arguments: &["--fused", "on"], environment: None },
+    Device { name: "default device, rewriting nothing", arguments: &["--rewrite", "off"], environment: None },
     Device { name: "built-in CPU device", arguments: &["--device", "cpu"], environment: None },
     Device {
         name: "strict WebGPU compliance",

@@ -42,22 +42,17 @@ fn rows(length: usize) -> Vec<usize> {
 fn expected<T: Real>(scenario: &Scenario, work: &Work, rows: &[usize]) -> Result<Vec<T>, Error> {
     let query = work.input("query").ok_or_else(|| Error::Invalid("the scenario has no query".into()))?;
     let some = picked(query, rows)?;
-    match (scenario.kind, &work.layer) {
-        (Kind::Attention(sizes), Some(layer)) => {
-            let key = work.input("key").unwrap_or(query).clone();
-            let mask = Mask { valid_lens: causal_lens(sizes, rows)?, ..Mask::default() };
-            let inputs = AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask };
-            let [output, _] = layer.reference::<T>(&inputs)?;
-            Ok(output.into_data())
-        }
-        _ => {
-            let side = query.shape().axes()[2];
-            let graph = product(rows.len(), side)?;
-            let inputs = multihead::Inputs::new().with("query", &some);
-            let mut outputs = reference::interpret::<T>(&graph, &work.parameters(), &inputs)?;
-            outputs.remove("output").map(HostTensor::into_data).ok_or_else(|| Error::Invalid("no output".into()))
-        }
+    if let (Kind::Attention(sizes), Some(layer)) = (scenario.kind, &work.layer) {
+        let key = work.input("key").unwrap_or(query).clone();
+        let mask = Mask { valid_lens: causal_lens(sizes, rows)?, ..Mask::default() };
+        let inputs = AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask };
+        let [output, _] = layer.reference::<T>(&inputs)?;
+        return Ok(output.into_data());
     }
+    let graph = product(rows.len(), query.shape().axes()[2])?;
+    let inputs = multihead::Inputs::new().with("query", &some);
+    let mut outputs = reference::interpret::<T>(&graph, &work.parameters(), &inputs)?;
+    outputs.remove("output").map(HostTensor::into_data).ok_or_else(|| Error::Invalid("no output".into()))
 }
 
 /// Rows of a (1, L, width) tensor.
