@@ -7,8 +7,8 @@
 // The scores are never stored: a key is met, weighed by the largest score so far, and forgotten (the online softmax:
 // Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
 // One invocation = one query of one head. One workgroup = 32 of the heads that share a key/value head.
-// Chosen on CPU adapters where there is little to do: no barrier, and little text to compile. Assumes nothing of the
-// device.
+// Chosen on CPU adapters where attention must stream and there are no texels to stream from: no barrier. Assumes
+// nothing of the device.
 // Arithmetic intensity: two operations for every loaded word.
 
 // Constants
@@ -154,31 +154,27 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var sum = 0.0;
     var seen = false;
     var sums: array<f32, SUMS>;
-    // Keys before the first and after the last that the query sees are never met, but for the learned one.
-    var key_row = u32(min(row.first_key, i32(params.num_keys)));
-    while key_row < params.columns {
-        if i32(key_row) >= row.end_key && key_row < params.num_keys {
-            key_row = params.num_keys;
-            continue;
-        }
+    // Keys before the first and after the last that the query sees are never met; the learned ones come behind.
+    let first_key = u32(min(row.first_key, i32(params.num_keys)));
+    let num_keys = u32(max(row.end_key, i32(first_key))) - first_key;
+    for (var index = 0u; index < num_keys + params.columns - params.num_keys; index++) {
+        let key_row = select(first_key + index, params.num_keys + index - num_keys, index >= num_keys);
         var product = 0.0;
         for (var d = 0u; d < params.head_dim; d++) {
             product += query[query_line + d] * key[key_line + key_row * params.key_stride + d];
         }
         let score = score_of(row, key_row, product);
-        if score.visible {
-            let before = largest;
-            largest = max(largest, score.value);
-            let factor = power(before, largest);
-            let weight = power(score.value, largest);
-            sum = sum * factor + weight;
-            for (var e = 0u; e < params.value_dim; e++) {
-                let word = value[value_line + key_row * params.value_stride + e];
-                sums[e] = sums[e] * factor + weight * word;
-            }
-            seen = true;
+        let before = largest;
+        largest = select(largest, max(largest, score.value), score.visible);
+        let factor = power(before, largest);
+        let weight = power(score.value, largest);
+        sum = select(sum, sum * factor + weight, score.visible);
+        for (var e = 0u; e < params.value_dim; e++) {
+            let next = sums[e] * factor + weight * value[value_line + key_row * params.value_stride + e];
+            // A hidden key's value takes no part, whatever it holds.
+            sums[e] = select(sums[e], next, score.visible);
         }
-        key_row++;
+        seen = seen || score.visible;
     }
     let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
     for (var e = 0u; e < params.value_dim; e++) {

@@ -43,7 +43,8 @@
 //! 2. [`MultiHeadAttention::graph`] makes a [`Graph`] of them: `matmul` three times (projections), `transpose_qkv`
 //!    three times, `matmul` (q·kᵀ), `softmax` (scale, bias, everything that hides keys), `matmul` (weights·v),
 //!    `transpose_output`, `matmul` (`W_o`). A graph is a value: `println!("{graph}")` shows it.
-//! 3. On a GPU, a [`Plan`] compiles the graph: it cuts into blocks what exceeds the device's limits, chooses a
+//! 3. On a GPU, a [`Plan`] compiles the graph: it rewrites it into fewer ops ([`Rewriting`]: packed projections, an attention
+//!    that streams over the keys and stores no score), cuts into blocks what exceeds the device's limits, chooses a
 //!    [kernel](kernels) for each block by the [`DeviceProfile`], lets values share buffers where their lives do not
 //!    overlap, binds everything. [`PlanSummary`] tells the same without a device. On the CPU, [`reference::interpret`]
 //!    works the graph off by the same schedule.
@@ -116,8 +117,7 @@
 //!
 //! # What it does not do
 //!
-//! No training: no backward pass, and no dropout yet. One path so far, which stores scores and weights (in blocks where
-//! they are large); nothing is fused. Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
+//! No training: no backward pass, and no dropout yet. Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
 //! tokenizer, layer normalisation or KV cache.
 //!
 //! [d2l]: https://d2l.ai/chapter_attention-mechanisms-and-transformers/multihead-attention.html

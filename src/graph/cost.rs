@@ -39,11 +39,12 @@ impl Graph {
         num_scores.iter().fold(2 * (sizes.batch * width) as u64, |flops, &size| flops.saturating_mul(size as u64))
     }
 
-    /// Bytes that the nodes read and write, each operand counted once per node.
+    /// Bytes that the nodes read and write, each operand counted once per node; what is packed once is left out.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.nodes()
             .iter()
+            .filter(|node| !node.is_packing())
             .flat_map(|node| node.op.operands().into_iter().flatten().chain([node.output]))
             .map(|id| self.value(id).bytes())
             .fold(0, u64::saturating_add)

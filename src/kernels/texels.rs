@@ -19,8 +19,8 @@ const MOST_STAGED_BYTES: u64 = 16 << 20;
 /// Fewer operations than this do not repay the second that unrolled text takes to compile.
 const FEWEST_FLOPS: u64 = 1 << 24;
 
-/// As many operations of an attention take a CPU adapter less time than a handful of dispatches, from buffers too.
-pub(crate) const LITTLE_FLOPS: u64 = 1 << 18;
+/// An attention of no more operations is streamed from buffers, if at all.
+const LITTLE_FLOPS: u64 = 1 << 18;
 
 /// What is known of a plan before its kernels are chosen.
 pub(crate) struct Question<'a> {
@@ -115,7 +115,6 @@ impl Question<'_> {
         let other = super::all().any(|kernel| kernel.op == node.op.name() && self.preferred.contains(&kernel.name));
         let flops = self.graph.node_flops(node);
         let pays = match node.op {
-            // Kernels that stream from buffers are for little work only.
             Op::Attention(_) => flops > LITTLE_FLOPS,
             _ => repays(flops),
         };

@@ -23,11 +23,9 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
 fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, fuse: Fuse) -> bool {
     let asks_weights = graph.outputs().iter().any(|&id| graph.is_softmax(id));
     let gains = match profile.kind {
-        // Barriers are slow there. Little work is soonest done in few dispatches; much is better done by products in
-        // registers than by a kernel that reads buffers word by word.
+        // Barriers are slow there, and what reads buffers word by word takes long to compile and to run.
         AdapterKind::Cpu => {
-            let flops = graph.attention_flops(attention);
-            flops <= texels::LITTLE_FLOPS || (texels::repays(flops) && texels::could_stream(graph, attention, profile))
+            texels::could_stream(graph, attention, profile) && texels::repays(graph.attention_flops(attention))
         }
         _ => true,
     };
