@@ -68,7 +68,7 @@ fn every_shader_is_written_down_for_other_compilers() {
         let described = |wgsl: String| {
             let subgroups = kernel.needs_subgroups();
             serde_json::json!({
-                "name": name, "wgsl": wgsl, "slots": slots, "overrides": overrides, "subgroups": subgroups
+                "name": name, "wgsl": wgsl, "slots": slots, "overrides": overrides, "subgroups": subgroups, "unrolled": wgsl != kernel.wgsl
             })
         };
         texts(kernel).into_iter().map(described).collect::<Vec<_>>()
