@@ -6,6 +6,7 @@ mod call;
 mod config;
 mod layer;
 mod mask;
+mod on_cpu;
 mod run;
 mod sizes;
 mod weights;

@@ -9,6 +9,8 @@ mod heads;
 mod outputs;
 mod plan;
 mod print;
+mod profile;
+mod progress;
 mod run;
 mod show;
 mod usage;

@@ -88,6 +88,24 @@ impl Gpu {
         Asked { mapped: Mapped { gpu: self, buffer, bytes }, answer }
     }
 
+    /// Waits until all that was submitted is done.
+    pub(crate) async fn finished(&self) -> Result<(), Error> {
+        let (sender, answer) = futures_channel::oneshot::channel();
+        self.queue.on_submitted_work_done(move || {
+            // Nobody waits any more if the future was dropped.
+            let _ = sender.send(());
+        });
+        // In a browser this returns at once and the event loop goes on.
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        match (polled, answer.await) {
+            (Ok(_), Ok(())) => self.check(),
+            (polled, answer) => {
+                Err(Error::DeviceLost { reason: one_line(&format!("waiting: poll {polled:?}, done {answer:?}")) })
+            }
+        }
+    }
+
     /// The compiled pipeline of a kernel, from the cache if it was asked for before.
     pub(crate) async fn pipeline(&self, source: &PipelineSource<'_>) -> Result<Arc<Pipeline>, Error> {
         let key = [source.label.clone(), source.wgsl.to_owned()];
@@ -136,12 +154,21 @@ pub(crate) struct Mapped<'a> {
 impl Mapped<'_> {
     /// The buffer's numbers.
     pub(crate) fn words(&self) -> Result<Vec<f32>, Error> {
+        self.numbers(f32::from_le_bytes)
+    }
+
+    /// The buffer's times, as a device counts them.
+    pub(crate) fn ticks(&self) -> Result<Vec<u64>, Error> {
+        self.numbers(u64::from_le_bytes)
+    }
+
+    fn numbers<T, const BYTES: usize>(&self, number: impl Fn([u8; BYTES]) -> T) -> Result<Vec<T>, Error> {
         let view = self
             .buffer
             .get_mapped_range(0..self.bytes)
             .map_err(|refusal| Error::Gpu { what: "reading back".into(), message: one_line(&refusal.to_string()) })?;
-        let (words, _) = view.as_chunks::<4>();
-        Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+        let (numbers, _) = view.as_chunks::<BYTES>();
+        Ok(numbers.iter().map(|&bytes| number(bytes)).collect())
     }
 }
 

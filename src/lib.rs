@@ -48,8 +48,8 @@
 //!    [kernel](kernels) for each block by the [`DeviceProfile`], lets values share buffers where their lives do not
 //!    overlap, binds everything. [`PlanSummary`] tells the same without a device. On the CPU, [`reference::interpret`]
 //!    works the graph off by the same schedule.
-//! 4. A run uploads the inputs, records one compute pass, submits once, reads back once. [`AttentionOutput`] has the
-//!    output, the weights and the times.
+//! 4. A run uploads the inputs, records one compute pass, submits it, in parts where it takes long, and reads back once.
+//!    [`AttentionOutput`] has the output, the weights and the times; [`Plan::profile`] says what each dispatch took.
 //!
 //! # What heads do
 //!
@@ -151,7 +151,9 @@ pub use error::Error;
 pub use gpu::{AdapterKind, AdapterSummary, DeviceProfile, Gpu, GpuOptions, LimitsChoice};
 pub use graph::{DType, Fuse, Graph, GraphBuilder, Inputs, Rewriting};
 pub use io::{Case, CaseOptions, Expected, Settings};
-pub use plan::{Plan, PlanOptions, PlanStep, PlanSummary, RunOutput, RunTiming, Tensor};
+pub use plan::{
+    Clock, Plan, PlanOptions, PlanStep, PlanSummary, Profile, ProfileStep, Progress, RunOutput, RunTiming, Tensor,
+};
 pub use shape::{HostTensor, Shape};
 
 #[doc = include_str!("../docs/guide.md")]

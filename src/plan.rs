@@ -2,11 +2,16 @@
 
 mod bind;
 mod overlap;
+mod pace;
+mod profile;
 mod program;
 mod rewriting;
+mod run;
+mod stamps;
 mod summary;
 mod tensor;
 mod texels;
+mod trace;
 mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pace::Pace;
+pub use pace::Progress;
+pub use profile::{Clock, Profile, ProfileStep};
 pub use summary::{PlanStep, PlanSummary};
 pub use tensor::Tensor;
-use web_time::Instant;
 
 use crate::error::Error;
-use crate::gpu::{Asked, Gpu, Pipeline};
+use crate::gpu::{DeviceProfile, Gpu, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
@@ -40,12 +47,22 @@ pub struct PlanOptions {
     pub tensors: BTreeMap<String, Tensor>,
     /// What of the graph may be computed in another way.
     pub rewriting: Rewriting,
+    /// The most operations of products in one dispatch, and in a plan's first submission: a matrix product, an attention
+    /// or a softmax with more is worked on in pieces. By default [`DeviceProfile::dispatch_flops`].
+    pub dispatch_flops: Option<u64>,
+}
+
+impl PlanOptions {
+    /// The most work of one dispatch on a device.
+    fn dispatch_work(&self, profile: &DeviceProfile) -> u64 {
+        self.dispatch_flops.unwrap_or(profile.dispatch_flops())
+    }
 }
 
 /// A graph compiled for a device: kernels chosen, buffers made, everything bound; then run as often as you like.
 ///
-/// A run uploads the inputs, records one compute pass, submits once and reads back once; it makes no buffer, bind group
-/// or pipeline.
+/// A run uploads the inputs, records one compute pass, submits once (more often what takes longer than about 100 ms) and
+/// reads back once; it makes no buffer, bind group or pipeline.
 #[derive(Debug)]
 pub struct Plan {
     gpu: Gpu,
@@ -59,6 +76,7 @@ pub struct Plan {
     steps: Vec<BoundStep>,
     readback: wgpu::Buffer,
     peak_bytes: u64,
+    pace: Pace,
     running: AtomicBool,
 }
 
@@ -84,6 +102,11 @@ impl Drop for Turn<'_> {
 #[derive(Debug)]
 struct BoundStep {
     label: String,
+    about: PlanStep,
+    /// Operations of its matrix product.
+    flops: u64,
+    /// How long it takes, in such operations.
+    work: u64,
     pipeline: Arc<Pipeline>,
     bind_group: wgpu::BindGroup,
     workgroups: [u32; 3],
@@ -130,7 +153,7 @@ impl Plan {
         let tensors: Tensors = laid.iter().map(|laid| (laid.id, laid.tensor.clone())).collect();
         let users: BTreeSet<ValueId> = places.keys().copied().collect();
         let parameters = parameters.of(&graph, Source::Parameter, &users)?;
-        let program = Program::new(&graph, gpu.profile(), &options.preferred_kernels, &places)?;
+        let program = Program::new(&graph, gpu.profile(), options, &places)?;
         overlap::check(&graph, &program.dispatches, &laid)?;
         let buffers = Buffers::new(gpu, &graph, &program, &tensors, &places).await?;
         let mut steps = Vec::with_capacity(program.dispatches.len());
@@ -149,7 +172,8 @@ impl Plan {
         };
         gpu.guarded("the parameters", write).await?;
         let (peak_bytes, running) = (program.peak_bytes(), AtomicBool::new(false));
-        Ok(Self { gpu: gpu.clone(), graph, own, users, shared, texels, steps, readback, peak_bytes, running })
+        let pace = Pace::new(options.dispatch_work(gpu.profile()));
+        Ok(Self { gpu: gpu.clone(), graph, own, users, shared, texels, steps, readback, peak_bytes, pace, running })
     }
 
     /// The graph it was compiled from.
@@ -169,30 +193,6 @@ impl Plan {
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
-    }
-
-    /// Computes the graph's outputs for new inputs. Inputs and outputs in buffers of the user's are neither given here
-    /// nor given back: what is in those buffers counts.
-    ///
-    /// # Errors
-    /// Those of missing or misshapen inputs; [`Error::Invalid`] while another run of this plan is not over;
-    /// [`Error::Gpu`] where the device refuses the work, as it does where a buffer of the user's is destroyed or mapped;
-    /// [`Error::DeviceLost`].
-    pub async fn run(&self, inputs: &Inputs<'_>) -> Result<RunOutput, Error> {
-        let _turn = Turn::take(&self.running)?;
-        let given = inputs.of(&self.graph, Source::Input, &self.users)?;
-        let start = Instant::now();
-        let mut uploaded = start;
-        let work = |_: &wgpu::Device| {
-            upload::write_all(self.gpu.queue(), &self.own, &given);
-            uploaded = Instant::now();
-            self.submit()
-        };
-        let mapped = self.gpu.scoped("a run", work).await?.wait().await?;
-        let computed = Instant::now();
-        let outputs = self.split_outputs(&mapped.words()?)?;
-        let timing = RunTiming { upload: uploaded - start, gpu: computed - uploaded, readback: computed.elapsed() };
-        Ok(RunOutput { outputs, timing })
     }
 
     /// Hands new inputs to the queue, for a later [`encode`](Self::encode): what is submitted after this reads them.
@@ -252,31 +252,11 @@ impl Plan {
         self.gpu.guarded("NaN in every buffer", fill).await
     }
 
-    /// Submits everything, in parts where it is much, and asks for the outputs.
-    fn submit(&self) -> Asked<'_> {
-        let queue = self.gpu.queue();
-        let mut encoder = self.encoder();
-        self.stage(&mut encoder);
-        for (index, part) in self.steps.chunks(MOST_DISPATCHES).enumerate() {
-            if index > 0 {
-                queue.submit([std::mem::replace(&mut encoder, self.encoder()).finish()]);
-            }
-            record(&mut encoder, part);
-        }
-        let bytes = self.encode_readback(&mut encoder);
-        queue.submit([encoder.finish()]);
-        self.gpu.ask_for(&self.readback, bytes)
-    }
-
     /// Copies the inputs that kernels read from textures there.
     fn stage(&self, encoder: &mut wgpu::CommandEncoder) {
         for (id, _) in self.graph.sources(Source::Input) {
             self.texels.stage(encoder, id, &self.own[&id], self.graph.value(id).bytes());
         }
-    }
-
-    fn encoder(&self) -> wgpu::CommandEncoder {
-        self.gpu.device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("multihead.run") })
     }
 
     /// The outputs that a run gives back: those in the plan's own buffers.
@@ -328,10 +308,13 @@ fn record(encoder: &mut wgpu::CommandEncoder, steps: &[BoundStep]) {
     let descriptor = wgpu::ComputePassDescriptor { label: Some("multihead"), timestamp_writes: None };
     let mut pass = encoder.begin_compute_pass(&descriptor);
     for step in steps {
-        pass.insert_debug_marker(&step.label);
-        pass.set_pipeline(&step.pipeline.pipeline);
-        pass.set_bind_group(0, &step.bind_group, &[]);
-        let [across, down, deep] = step.workgroups;
-        pass.dispatch_workgroups(across, down, deep);
+        dispatch(&mut pass, step);
     }
+}
+
+fn dispatch(pass: &mut wgpu::ComputePass<'_>, step: &BoundStep) {
+    pass.set_pipeline(&step.pipeline.pipeline);
+    pass.set_bind_group(0, &step.bind_group, &[]);
+    let [across, down, deep] = step.workgroups;
+    pass.dispatch_workgroups(across, down, deep);
 }

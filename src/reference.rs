@@ -15,5 +15,6 @@ mod transpose;
 mod view;
 
 pub use interpret::interpret;
+pub(crate) use interpret::interpret_watched;
 pub(crate) use pack::{Part, pack};
 pub use view::Real;

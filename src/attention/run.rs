@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use web_time::Instant;
-
-use super::{AttentionInputs, CallShape, MultiHeadAttention};
+use super::{AttentionInputs, CallShape, MultiHeadAttention, on_cpu};
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, KeyBand};
-use crate::plan::{Plan, PlanOptions, RunTiming};
-use crate::reference::{self, Real};
+use crate::plan::{Plan, PlanOptions, Profile, Progress, RunOutput, RunTiming};
+use crate::reference::Real;
 use crate::shape::HostTensor;
 
 /// What a call gives back.
@@ -82,6 +80,45 @@ impl AttentionPlan {
     /// # Errors
     /// [`Error::WrongShape`] and its like for other inputs; those of the device.
     pub async fn run(&self, inputs: &AttentionInputs) -> Result<AttentionOutput, Error> {
+        self.run_with_progress(inputs, |_| ()).await
+    }
+
+    /// As [`run`](Self::run), and says again and again how far it has come; the last time, that all is done.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_with_progress(
+        &self,
+        inputs: &AttentionInputs,
+        progress: impl FnMut(Progress),
+    ) -> Result<AttentionOutput, Error> {
+        self.check(inputs)?;
+        let lens = inputs.mask.lens();
+        let given = inputs.of_graph(lens.as_ref());
+        let run = match &self.engine {
+            Engine::Gpu(plan) => plan.run_with_progress(&given, progress).await?,
+            Engine::Cpu { graph, layer } => on_cpu::run(graph, layer, &given, progress)?,
+        };
+        self.answer(run)
+    }
+
+    /// As [`run`](Self::run), and says what each dispatch took; on the CPU, each node.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn profile(&self, inputs: &AttentionInputs) -> Result<(AttentionOutput, Profile), Error> {
+        self.check(inputs)?;
+        let lens = inputs.mask.lens();
+        let given = inputs.of_graph(lens.as_ref());
+        let (run, profile) = match &self.engine {
+            Engine::Gpu(plan) => plan.profile(&given).await?,
+            Engine::Cpu { graph, layer } => on_cpu::profile(graph, layer, &given)?,
+        };
+        Ok((self.answer(run)?, profile))
+    }
+
+    /// Whether inputs fit what was compiled, beyond what the graph says.
+    fn check(&self, inputs: &AttentionInputs) -> Result<(), Error> {
         let band = inputs.call_shape().band();
         if band != self.band {
             return Err(Error::Invalid(format!(
@@ -89,22 +126,16 @@ impl AttentionPlan {
                 self.band, band
             )));
         }
-        inputs.check_lens()?;
-        let lens = inputs.mask.lens();
-        let given = inputs.of_graph(lens.as_ref());
-        let (graph, mut outputs, timing) = match &self.engine {
-            Engine::Gpu(plan) => {
-                let run = plan.run(&given).await?;
-                (plan.graph(), run.outputs, run.timing)
-            }
-            Engine::Cpu { graph, layer } => {
-                let start = Instant::now();
-                let outputs = reference::interpret::<f32>(graph, &layer.parameters(), &given)?;
-                (graph, outputs, RunTiming { gpu: start.elapsed(), ..RunTiming::default() })
-            }
+        inputs.check_lens()
+    }
+
+    fn answer(&self, mut run: RunOutput) -> Result<AttentionOutput, Error> {
+        let graph = match &self.engine {
+            Engine::Gpu(plan) => plan.graph(),
+            Engine::Cpu { graph, .. } => graph,
         };
-        let (output, attention_weights) = take_outputs(graph, &mut outputs, self.num_heads)?;
-        Ok(AttentionOutput { output, attention_weights, timing })
+        let (output, attention_weights) = take_outputs(graph, &mut run.outputs, self.num_heads)?;
+        Ok(AttentionOutput { output, attention_weights, timing: run.timing })
     }
 }
 

@@ -58,6 +58,12 @@ pub(super) struct RunArguments {
     /// The batch entry to draw with --maps, counted from 0.
     #[arg(long, value_name = "INDEX", default_value_t = 0, requires = "maps", value_parser = index)]
     pub(super) batch_entry: usize,
+    /// Print what each dispatch took: by the device's own clock where it has one, else by running one at a time.
+    #[arg(long)]
+    pub(super) profile: bool,
+    /// Write these times here, as a trace (JSON) that Perfetto and chrome://tracing open.
+    #[arg(long, value_name = "FILE")]
+    pub(super) profile_trace: Option<PathBuf>,
     #[command(flatten)]
     pub(super) how: HowArguments,
 }

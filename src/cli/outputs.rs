@@ -14,7 +14,11 @@ pub(super) fn check(arguments: &RunArguments, case: &Case) -> Result<(), Error> 
         check_batch_entry(arguments, case).map_err(|error| error.in_file(&arguments.case))?;
     }
     let read = [("the case", Some(arguments.case.as_path())), ("the weights", arguments.how.weights())];
-    let written = [("the output", arguments.output.as_deref()), ("the picture", arguments.maps.as_deref())];
+    let written = [
+        ("the output", arguments.output.as_deref()),
+        ("the picture", arguments.maps.as_deref()),
+        ("the trace", arguments.profile_trace.as_deref()),
+    ];
     check_places(&read, &written)
 }
 

@@ -5,11 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use multihead::io::printable;
-use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Shape};
+use multihead::io::{self, printable};
+use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Profile, Shape};
 use serde::Serialize;
 
 use super::args::RunArguments;
+use super::profile::ProfileReport;
+use super::progress::ProgressBar;
 use super::{Outcome, outputs, print};
 
 /// What is said of a run.
@@ -21,6 +23,8 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_error: Option<f64>,
     timing_ms: TimingReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileReport<'a>>,
 }
 
 #[derive(Serialize)]
@@ -43,6 +47,7 @@ struct Computed {
     result: AttentionOutput,
     dispatches: usize,
     compile: Duration,
+    profile: Option<Profile>,
 }
 
 pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
@@ -55,11 +60,14 @@ pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
     let device = super::open(&arguments.how.device).await?;
     let computed = compute(arguments, &case, &attention, &device).await.map_err(in_case)?;
     outputs::write(arguments, &case, &computed.result)?;
+    if let (Some(path), Some(profile)) = (&arguments.profile_trace, &computed.profile) {
+        io::write_atomically(path, |writer| writer.write_all(profile.to_chrome_trace(device.name()).as_bytes()))?;
+    }
     let report = report(arguments, &case, &device, &computed);
     if arguments.how.json {
         print::json(&report)?;
     } else {
-        print::text(&told(&report, arguments))?;
+        print::text(&told(&report, arguments, computed.profile.as_ref()))?;
     }
     Ok(Outcome::Done)
 }
@@ -78,12 +86,18 @@ async fn compute(
     let (call, options) = (case.inputs.call_shape(), arguments.how.plan_options());
     let plan = attention.compile_with(device, &call, with_weights(arguments), &options).await?;
     let compile = start.elapsed();
-    let result = plan.run(&case.inputs).await?;
-    Ok(Computed { result, dispatches: plan.num_dispatches(), compile })
+    let (result, profile) = if arguments.profile || arguments.profile_trace.is_some() {
+        let (result, profile) = plan.profile(&case.inputs).await?;
+        (result, Some(profile))
+    } else {
+        let mut bar = ProgressBar::new();
+        (plan.run_with_progress(&case.inputs, |progress| bar.show(progress)).await?, None)
+    };
+    Ok(Computed { result, dispatches: plan.num_dispatches(), compile, profile })
 }
 
 fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, computed: &'a Computed) -> Report<'a> {
-    let Computed { result, dispatches, compile } = computed;
+    let Computed { result, dispatches, compile, profile } = computed;
     let expected = case.expected.output.as_ref();
     let comparison = expected.map(|expected| Comparison::new("output", &result.output, expected, case.tolerance()));
     let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
@@ -101,10 +115,11 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
             gpu: milliseconds(result.timing.gpu),
             readback: milliseconds(result.timing.readback),
         },
+        profile: profile.as_ref().map(ProfileReport::new),
     }
 }
 
-fn told(report: &Report<'_>, arguments: &RunArguments) -> String {
+fn told(report: &Report<'_>, arguments: &RunArguments, profile: Option<&Profile>) -> String {
     let TimingReport { compile, upload, gpu, readback } = report.timing_ms;
     let mut text = format!("device      {}\n", report.device);
     text += &format!("dispatches  {}\n", report.dispatches);
@@ -116,11 +131,14 @@ fn told(report: &Report<'_>, arguments: &RunArguments) -> String {
         "time        {:.1} ms: compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",
         compile + upload + gpu + readback
     );
-    for path in [&arguments.output, &arguments.maps].into_iter().flatten() {
+    for path in [&arguments.output, &arguments.maps, &arguments.profile_trace].into_iter().flatten() {
         text += &format!("wrote       {}\n", printable(&path.display().to_string()));
     }
     if arguments.output.is_none() && arguments.maps.is_none() {
         text += "nothing was written; -o OUT.safetensors keeps the output, --maps PICTURE.png draws the heads\n";
+    }
+    if let Some(profile) = profile {
+        text += &format!("\nprofile     {}\n\n{profile}", profile.clock);
     }
     text
 }

@@ -66,6 +66,19 @@ impl DeviceProfile {
         Self::new(&info, &wgpu::Limits::default(), wgpu::Features::empty())
     }
 
+    /// How many operations of products one dispatch may hold, so that even a slow device of this kind is done in about
+    /// 100 ms: nothing interrupts a dispatch, and while it runs no window is drawn.
+    ///
+    /// A CPU adapter on two cores does 20 to 25 of 10⁹ a second; a browser says not what hardware it is on.
+    #[must_use]
+    pub fn dispatch_flops(&self) -> u64 {
+        match self.kind {
+            AdapterKind::Cpu | AdapterKind::Other | AdapterKind::VirtualGpu => 2_500_000_000,
+            AdapterKind::IntegratedGpu => 20_000_000_000,
+            AdapterKind::DiscreteGpu => 100_000_000_000,
+        }
+    }
+
     /// The profile of an adapter under the limits and with the features that its device was given.
     pub(crate) fn new(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features: wgpu::Features) -> Self {
         let portable = info.backend == wgpu::Backend::Noop;

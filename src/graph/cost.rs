@@ -1,6 +1,13 @@
 //! What a graph costs, counted from its shapes.
 
-use super::{Attention, Graph, Node, Op, Scores, Source};
+use super::footprint::Block;
+use super::{Attention, AttentionWeights, Graph, Node, Op, Scores, Source};
+
+/// Operations of a product that take about as long as one element of a softmax, or of what only moves elements.
+const SOFTMAX_WORK: u64 = 32;
+const MOVING_WORK: u64 = 8;
+/// The same for the exponential of a score, half of it to each of the two products that the score is in.
+const SCORE_WORK: u64 = 8;
 
 impl Graph {
     /// Floating-point operations of the matrix products, a multiplication and an addition counted as two.
@@ -24,6 +31,29 @@ impl Graph {
             Op::AttentionWeights(op) => self.score_flops(&op.scores, 0),
             _ => 0,
         }
+    }
+
+    /// The part of a node's [`node_flops`](Self::node_flops) that a block of it is.
+    pub(crate) fn block_flops(&self, node: &Node, block: &Block) -> u64 {
+        let volume = |sizes: [usize; 3]| sizes.iter().map(|&size| size as u128).product::<u128>();
+        let flops = u128::from(self.node_flops(node)) * volume(block.sizes()) / volume(self.space(node)).max(1);
+        u64::try_from(flops).unwrap_or(u64::MAX)
+    }
+
+    /// How long a block takes, as the number of operations of a product that take as long: an estimate from shapes alone.
+    pub(crate) fn block_work(&self, node: &Node, block: &Block) -> u64 {
+        let flops = self.block_flops(node, block);
+        let elements = block.sizes().iter().fold(1_u64, |elements, &size| elements.saturating_mul(size as u64));
+        let beside = match &node.op {
+            Op::Matmul(_) => 0,
+            Op::Attention(Attention { scores, .. }) | Op::AttentionWeights(AttentionWeights { scores, .. }) => {
+                let head_dim = (scores.query.count / scores.num_heads).max(1) as u64;
+                flops / (2 * head_dim) * (SCORE_WORK / 2)
+            }
+            Op::Softmax(_) => elements.saturating_mul(SOFTMAX_WORK),
+            _ => elements.saturating_mul(MOVING_WORK),
+        };
+        flops.saturating_add(beside)
     }
 
     /// Operations of a streaming attention, hidden keys counted like the others.

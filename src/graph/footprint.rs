@@ -23,6 +23,11 @@ impl Block {
         Self { batches: 0..batches, rows: 0..rows, cols: 0..cols }
     }
 
+    /// Its lengths.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.batches.len(), self.rows.len(), self.cols.len()]
+    }
+
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty() || self.rows.is_empty() || self.cols.is_empty()

@@ -2,8 +2,9 @@
 //!
 //! A value may be larger than what a device lets a shader see at once. Such a value is worked on block by block; and
 //! where it only passes from one node to the next (scores, weights) it is never stored whole: the nodes of such a
-//! *chain* take turns over one block at a time, through a scratch buffer of a block's size. The schedule is found from
-//! shapes and limits alone, before anything is allocated.
+//! *chain* take turns over one block at a time, through a scratch buffer of a block's size. And what would take long is
+//! worked on in pieces, for nothing interrupts a dispatch. The schedule is found from shapes and limits alone, before
+//! anything is allocated.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -19,11 +20,13 @@ pub(crate) struct Limits {
     pub(crate) binding_bytes: u64,
     /// A binding starts at a multiple of this many bytes, a power of two and at least 4.
     pub(crate) alignment: u64,
+    /// The most work of one block ([`Graph::block_work`]), where it can be cut.
+    pub(crate) work: u64,
 }
 
 impl Limits {
     /// What the CPU reference works with: it sees everything at once; only what passes from node to node is bounded.
-    pub(crate) const HOST: Self = Self { binding_bytes: u64::MAX, alignment: 4 };
+    pub(crate) const HOST: Self = Self { binding_bytes: u64::MAX, alignment: 4, work: u64::MAX };
 }
 
 /// A value that passes from node to node is not stored whole beyond this many bytes, whatever the device could hold:
@@ -35,6 +38,12 @@ const MOST_BITS_BYTES: u64 = 1 << 29;
 
 /// Bindings and buffers end at multiples of this: four words.
 pub(crate) const WINDOW_STEP: u64 = 16;
+
+/// More pieces than this are not made of a node for the sake of time alone: the pieces of endless work may take longer.
+const MOST_PIECES: u64 = 1 << 12;
+
+/// Pieces of rows and columns are this long, or a multiple: the tiles of all kernels divide it.
+const PIECE_STEP: usize = 64;
 
 /// More dispatches than any run should record.
 const MOST_STEPS: usize = 1 << 16;
@@ -72,8 +81,10 @@ impl Schedule {
                 schedule.scratch.push(nodes[last].output);
                 last += 1;
             }
-            let chain = Chain { graph, nodes: first..last + 1, limits, texels };
-            chain.split(&Block::whole(graph.space(&nodes[first])), &mut schedule.steps)?;
+            let whole = Block::whole(graph.space(&nodes[first]));
+            let mut chain = Chain { graph, nodes: first..last + 1, limits, texels };
+            chain.limits.work = limits.work.max(chain.work(&whole) / MOST_PIECES).max(1);
+            chain.split(&whole, &mut schedule.steps)?;
             first = last + 1;
         }
         Ok(schedule)
@@ -145,13 +156,16 @@ struct Excess {
 }
 
 impl Chain<'_> {
-    /// Pushes the steps of `block`, halved until every binding fits.
+    /// Pushes the steps of `block`, halved until every binding fits, then in pieces that do not take long.
     fn split(&self, block: &Block, steps: &mut Vec<Step>) -> Result<(), Error> {
         if block.is_empty() && self.nodes.len() == 1 {
             return Ok(());
         }
         let Some(excess) = self.excess(block) else {
-            return self.push(block, steps);
+            return match self.pieces(block) {
+                Some(pieces) => pieces.iter().try_for_each(|piece| self.split(piece, steps)),
+                None => self.push(block, steps),
+            };
         };
         let halves = Axis::ALL
             .into_iter()
@@ -165,6 +179,20 @@ impl Chain<'_> {
         };
         self.split(&left, steps)?;
         self.split(&right, steps)
+    }
+
+    /// Even pieces of a block with too much work for one dispatch: along batches first, for what a piece binds is then
+    /// together.
+    fn pieces(&self, block: &Block) -> Option<Vec<Block>> {
+        let count = usize::try_from(self.work(block).div_ceil(self.limits.work)).unwrap_or(usize::MAX);
+        let mut cuts = Axis::ALL.into_iter().filter(|&axis| self.splits(axis)).map(|axis| axis.cut(block, count));
+        cuts.find(|pieces| pieces.len() > 1)
+    }
+
+    /// The work of all nodes on a block.
+    fn work(&self, block: &Block) -> u64 {
+        let of_node = |node| self.graph.block_work(&self.graph.nodes()[node], &self.on_node(node, block));
+        self.nodes.clone().map(of_node).fold(0, u64::saturating_add)
     }
 
     /// The steps of a block that is not split further.
@@ -287,29 +315,44 @@ enum Axis {
 impl Axis {
     const ALL: [Self; 3] = [Self::Batches, Self::Rows, Self::Cols];
 
-    /// Two halves of a block along this axis, unless it is 1 long there.
-    fn halve(self, block: &Block) -> Option<[Block; 2]> {
-        let range = match self {
+    fn of(self, block: &Block) -> &Range<usize> {
+        match self {
             Self::Batches => &block.batches,
             Self::Rows => &block.rows,
             Self::Cols => &block.cols,
-        };
+        }
+    }
+
+    /// The block with another range along this axis.
+    fn with(self, block: &Block, range: Range<usize>) -> Block {
+        let mut changed = block.clone();
+        match self {
+            Self::Batches => changed.batches = range,
+            Self::Rows => changed.rows = range,
+            Self::Cols => changed.cols = range,
+        }
+        changed
+    }
+
+    /// At most `count` pieces of a block along this axis, of equal length but for the last.
+    fn cut(self, block: &Block, count: usize) -> Vec<Block> {
+        let range = self.of(block);
+        let step = if self == Self::Batches { 1 } else { PIECE_STEP };
+        let length = range.len().div_ceil(count.max(1)).next_multiple_of(step);
+        let starts = range.clone().step_by(length.max(1));
+        starts.map(|start| self.with(block, start..range.end.min(start + length))).collect()
+    }
+
+    /// Two halves of a block along this axis, unless it is 1 long there.
+    fn halve(self, block: &Block) -> Option<[Block; 2]> {
+        let range = self.of(block);
         if range.len() < 2 {
             return None;
         }
         // Kernels that take four columns at a time find every block starting at one of the four.
         let half = range.len().div_ceil(2);
         let middle = range.start + if self == Self::Cols && half > 4 { half.next_multiple_of(4) } else { half };
-        let with = |range: Range<usize>| {
-            let mut half = block.clone();
-            match self {
-                Self::Batches => half.batches = range,
-                Self::Rows => half.rows = range,
-                Self::Cols => half.cols = range,
-            }
-            half
-        };
-        Some([with(range.start..middle), with(middle..range.end)])
+        Some([self.with(block, range.start..middle), self.with(block, middle..range.end)])
     }
 }
 
@@ -354,11 +397,29 @@ mod tests {
 
     #[test]
     fn what_a_device_cannot_see_at_once_is_refused_with_the_numbers() {
-        let portable = Limits { binding_bytes: 128 << 20, alignment: 256 };
+        let portable = Limits { binding_bytes: 128 << 20, alignment: 256, work: u64::MAX };
         let refusal = |num_queries, num_keys, head_dim| {
             Schedule::new(&attention(num_queries, num_keys, head_dim), portable, &BTreeSet::new()).unwrap_err()
         };
         insta::assert_snapshot!(refusal(1, 600_000, 64), @"the smallest piece of v (1, 600000, 64) that matmul can work on needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; cut the sequences or the layer's width into pieces, or compute on the CPU");
         insta::assert_snapshot!(refusal(1 << 20, 1 << 25, 1), @"scores (1, 1048576, 33554432) is worked on in more than 65536 blocks, the most that one run takes; cut the sequences into pieces");
+    }
+
+    #[test]
+    fn what_takes_long_is_cut_into_even_pieces_that_cover_it() {
+        let graph = attention(1000, 300, 8);
+        let whole: u64 =
+            graph.nodes().iter().map(|node| graph.block_work(node, &Block::whole(graph.space(node)))).sum();
+        for (work, steps) in [(u64::MAX, 3), (whole, 3), (4_000_000, 7), (1_000_000, 24), (1, 48)] {
+            let limits = Limits { work, ..Limits::HOST };
+            let schedule = Schedule::new(&graph, limits, &BTreeSet::new()).unwrap();
+            assert_eq!(schedule.steps.len(), steps, "{work} to a dispatch");
+            for node in 0..3 {
+                let blocks = schedule.steps.iter().filter(|step| step.node == node).map(|step| &step.block);
+                let covered: usize = blocks.map(|block| block.rows.len() * block.cols.len()).sum();
+                let [_, rows, cols] = graph.space(&graph.nodes()[node]);
+                assert_eq!(covered, rows * cols, "node {node}, {work} to a dispatch");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::program::{Binding, Dispatch, Home, Places, Program, SMALLEST_BUFFER, readback_bytes};
 use super::texels::Texels;
-use super::{BoundStep, Tensor};
+use super::{BoundStep, Tensor, summary};
 use crate::error::Error;
 use crate::gpu::{Gpu, PipelineSource, UNIFORM_STRIDE};
 use crate::graph::{Graph, ValueId};
@@ -103,7 +103,16 @@ impl Buffers {
                 })
             })
             .await?;
-        let step = BoundStep { label, pipeline, bind_group, workgroups: dispatch.launch.workgroups };
+        let node = &graph.nodes()[dispatch.node];
+        let step = BoundStep {
+            label,
+            about: summary::step(graph, dispatch),
+            flops: graph.block_flops(node, &dispatch.block),
+            work: graph.block_work(node, &dispatch.block),
+            pipeline,
+            bind_group,
+            workgroups: dispatch.launch.workgroups,
+        };
         if let Chosen::Users(_) = &dispatch.launch.kernel {
             rehearse(gpu, &step).await?;
         }

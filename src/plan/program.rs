@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
+use super::PlanOptions;
 use crate::error::{Error, ON_THE_CPU};
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
@@ -61,8 +62,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Compiles `graph`; `preferred` names kernels to take wherever they apply, `places` says which inputs, parameters
-    /// and outputs lie in buffers of the user's, and where.
+    /// Compiles `graph` with the preferred kernels and the size of dispatches that `options` want; `places` says which
+    /// inputs, parameters and outputs lie in buffers of the user's, and where.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] with the numbers, where a value or a piece of it is too large for the device;
@@ -70,14 +71,15 @@ impl Program {
     pub(crate) fn new(
         graph: &Graph,
         profile: &DeviceProfile,
-        preferred: &[&'static str],
+        options: &PlanOptions,
         places: &Places,
     ) -> Result<Self, Error> {
+        let preferred = &options.preferred_kernels[..];
         let alignment = profile.offset_alignment.max(4);
         // A window into a user's buffer starts up to an alignment before its first element.
         let spare = if places.is_empty() { 0 } else { alignment };
         let binding_bytes = profile.max_binding_bytes.min(MOST_BINDING_BYTES).saturating_sub(spare);
-        let limits = Limits { binding_bytes, alignment };
+        let limits = Limits { binding_bytes, alignment, work: options.dispatch_work(profile) };
         let users = places.keys().copied().collect();
         let texels = texels::assign(&texels::Question { graph, profile, preferred, users });
         let mut schedule = Schedule::new(graph, limits, &texels)?;
@@ -387,9 +389,10 @@ mod tests {
         let out = builder.matmul("out", op).unwrap();
         let graph = builder.finish(&[out]);
         let mut num_blocks = 0;
+        let options = PlanOptions { preferred_kernels: vec!["matmul_register_vec4"], ..PlanOptions::default() };
         for max_binding_bytes in [176, 208, 240, 4096] {
             let profile = DeviceProfile { max_binding_bytes, offset_alignment: 32, ..DeviceProfile::portable() };
-            let program = Program::new(&graph, &profile, &["matmul_register_vec4"], &Places::new()).unwrap();
+            let program = Program::new(&graph, &profile, &options, &Places::new()).unwrap();
             num_blocks += program.dispatches.len();
             for (_, binding) in program.dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {
                 let Binding::Buffer(home, range) = binding else { continue };

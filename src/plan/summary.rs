@@ -60,7 +60,7 @@ impl PlanSummary {
     /// As [`new`](Self::new).
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
         let graph = &rewritten(graph, profile, options)?;
-        let program = Program::new(graph, profile, &options.preferred_kernels, &Places::new())?;
+        let program = Program::new(graph, profile, options, &Places::new())?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),
@@ -72,16 +72,15 @@ impl PlanSummary {
     }
 }
 
-fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
+pub(super) fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
     let node = &graph.nodes()[dispatch.node];
     let name = |id| graph.value(id).name.clone();
-    let block = &dispatch.block;
     PlanStep {
         op: node.op.name().into(),
         variant: dispatch.launch.kernel.name().into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),
         output: name(node.output),
-        shape: [block.batches.len(), block.rows.len(), block.cols.len()],
+        shape: dispatch.block.sizes(),
         workgroups: dispatch.launch.workgroups,
     }
 }

@@ -11,9 +11,11 @@ use super::softmax::{Masks, softmax};
 use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
 use crate::error::Error;
+use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step};
 use crate::graph::{
-    self, Columns, Custom, Graph, HostValue, Inputs, KeyBand, Op, PackPart, ScoreSizes, Source, TransposeHeads, ValueId,
+    self, Columns, Custom, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes, Source, TransposeHeads,
+    ValueId,
 };
 use crate::shape::HostTensor;
 
@@ -40,7 +42,20 @@ pub fn interpret<T: Real>(
     parameters: &Inputs<'_>,
     inputs: &Inputs<'_>,
 ) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
-    interpret_within(graph, parameters, inputs, Limits::HOST)
+    interpret_watched(graph, parameters, inputs, &mut |_, _| ())
+}
+
+/// As [`interpret`], and tells of each node and block of it when it is done.
+///
+/// # Errors
+/// As [`interpret`].
+pub(crate) fn interpret_watched<T: Real>(
+    graph: &Graph,
+    parameters: &Inputs<'_>,
+    inputs: &Inputs<'_>,
+    done: &mut dyn FnMut(&Node, &Block),
+) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
+    interpret_within(graph, parameters, inputs, Limits::HOST, done)
 }
 
 /// As [`interpret`], in blocks that fit `limits`.
@@ -49,6 +64,7 @@ fn interpret_within<T: Real>(
     parameters: &Inputs<'_>,
     inputs: &Inputs<'_>,
     limits: Limits,
+    done: &mut dyn FnMut(&Node, &Block),
 ) -> Result<BTreeMap<String, HostTensor<T>>, Error> {
     let mut given = parameters.of(graph, Source::Parameter, &BTreeSet::new())?;
     given.extend(inputs.of(graph, Source::Input, &BTreeSet::new())?);
@@ -63,7 +79,9 @@ fn interpret_within<T: Real>(
     let schedule = Schedule::new(graph, limits, &BTreeSet::new())?;
     let lifetimes = schedule.lifetimes(graph);
     for (index, step) in schedule.steps.iter().enumerate() {
-        memory.run(step, schedule.scratch.contains(&graph.nodes()[step.node].output))?;
+        let node = &graph.nodes()[step.node];
+        memory.run(step, schedule.scratch.contains(&node.output))?;
+        done(node, &step.block);
         for (value, life) in lifetimes.iter().enumerate() {
             let ends = life.as_ref().is_some_and(|life| *life.end() == index);
             if ends && !graph.outputs().contains(&ValueId(value)) {
@@ -288,9 +306,9 @@ mod tests {
         let inputs = Inputs::new().with("query", &query).with("key", &key).with("value", &value);
         let inputs = inputs.with("valid_lens", &lens).with("attend_mask", &mask).with("bias", &bias);
         let run = |binding_bytes| {
-            let limits = Limits { binding_bytes, alignment: 4 };
+            let limits = Limits { binding_bytes, alignment: 4, work: u64::MAX };
             let steps = Schedule::new(&graph, limits, &BTreeSet::new()).unwrap();
-            (interpret_within::<f32>(&graph, &Inputs::new(), &inputs, limits).unwrap(), steps)
+            (interpret_within::<f32>(&graph, &Inputs::new(), &inputs, limits, &mut |_, _| ()).unwrap(), steps)
         };
         let (whole, one_each) = run(1 << 20);
         assert_eq!((one_each.steps.len(), one_each.scratch.len()), (7, 0));
@@ -303,7 +321,8 @@ mod tests {
             assert_eq!(schedule.scratch.len(), if binding_bytes < 1680 { 2 } else { 0 }, "{binding_bytes} bytes");
         }
         assert!(most_steps > 100, "{most_steps} steps are no test of splitting");
-        let too_small = Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4 }, &BTreeSet::new());
+        let too_small =
+            Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4, work: u64::MAX }, &BTreeSet::new());
         insta::assert_snapshot!(too_small.unwrap_err(), @"the smallest piece of query (3, 5, 8) that transpose_qkv can work on needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; cut the sequences or the layer's width into pieces, or compute on the CPU");
     }
 }
