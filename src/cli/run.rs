@@ -131,10 +131,11 @@ fn told(report: &Report<'_>, arguments: &RunArguments, profile: Option<&Profile>
         "time        {:.1} ms: compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",
         compile + upload + gpu + readback
     );
-    for path in [&arguments.output, &arguments.maps, &arguments.profile_trace].into_iter().flatten() {
+    let written = [&arguments.output, &arguments.maps, &arguments.profile_trace];
+    for path in written.into_iter().flatten() {
         text += &format!("wrote       {}\n", printable(&path.display().to_string()));
     }
-    if arguments.output.is_none() && arguments.maps.is_none() {
+    if written.iter().all(|path| path.is_none()) {
         text += "nothing was written; -o OUT.safetensors keeps the output, --maps PICTURE.png draws the heads\n";
     }
     if let Some(profile) = profile {

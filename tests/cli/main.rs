@@ -12,6 +12,7 @@ mod guide;
 mod help;
 mod meanings;
 mod overrides;
+mod profile;
 mod program;
 mod refused_flags;
 mod refused_headers;
