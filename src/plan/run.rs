@@ -123,12 +123,11 @@ impl Plan {
             let bytes = self.record_and_submit(submission);
             bytes.map(|bytes| self.gpu.ask_for(&self.readback, bytes))
         };
-        let outputs = match self.gpu.scoped("a run", work).await? {
-            Some(asked) => Some(asked.wait().await?),
-            None => {
-                self.gpu.finished().await?;
-                None
-            }
+        let outputs = if let Some(asked) = self.gpu.scoped("a run", work).await? {
+            Some(asked.wait().await?)
+        } else {
+            self.gpu.finished().await?;
+            None
         };
         Ok(Submitted { uploaded, outputs })
     }
