@@ -85,10 +85,8 @@ fn no_dispatch_of_a_slow_device_takes_long_and_usual_calls_stay_whole() {
 #[test]
 fn a_profile_has_every_dispatch_and_adds_up_to_the_compute_time() {
     let timed = gpu();
-    let clock = match timed.device().features().contains(wgpu::Features::TIMESTAMP_QUERY) {
-        true => Clock::Device,
-        false => Clock::Host,
-    };
+    let has_clock = timed.device().features().contains(wgpu::Features::TIMESTAMP_QUERY);
+    let clock = if has_clock { Clock::Device } else { Clock::Host };
     for (gpu, clock) in [(timed, clock), (portable_gpu(), Clock::Host)] {
         for dispatch_flops in [None, Some(100_000)] {
             let (plan, inputs) = compiled(&gpu, &PlanOptions { dispatch_flops, ..PlanOptions::default() });

@@ -61,7 +61,7 @@ pub(super) struct RunArguments {
     /// Print what each dispatch took: by the device's own clock where it has one, else by running one at a time.
     #[arg(long)]
     pub(super) profile: bool,
-    /// Write these times here, as a trace (JSON) that Perfetto and chrome://tracing open.
+    /// Write these times here, as a trace (JSON) that viewers such as Perfetto open.
     #[arg(long, value_name = "FILE")]
     pub(super) profile_trace: Option<PathBuf>,
     #[command(flatten)]
