@@ -100,8 +100,8 @@
 //! # Blocking
 //!
 //! Opening a device, compiling and running are async, because a browser cannot wait; `pollster::block_on` turns them
-//! into blocking calls. Outside a browser a run blocks its thread until the GPU has answered. Runs of one plan follow
-//! each other; they share its buffers.
+//! into blocking calls. Outside a browser a run blocks its thread until the GPU has answered. A plan has one set
+//! of buffers: a second run, or an upload, before the first is over is refused.
 //!
 //! # Features
 //!

@@ -195,13 +195,17 @@ impl Plan {
         self.peak_bytes
     }
 
-    /// Hands new inputs to the queue, for a later [`encode`](Self::encode): what is submitted after this reads them.
+    /// Hands new inputs to the queue, for a later [`encode`](Self::encode): what is submitted after this reads them, until
+    /// the next `upload` or [`run`](Self::run), which writes its own inputs to the same buffers. Before the first the
+    /// inputs are zeros.
     ///
     /// Outside a browser the future is ready at once.
     ///
     /// # Errors
-    /// Those of missing or misshapen inputs; [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses them.
+    /// Those of missing or misshapen inputs; [`Error::Invalid`] while a run of this plan is not over; [`Error::Gpu`] and
+    /// [`Error::DeviceLost`] where the device refuses them.
     pub async fn upload(&self, inputs: &Inputs<'_>) -> Result<(), Error> {
+        let _turn = Turn::take(&self.running)?;
         let given = inputs.of(&self.graph, Source::Input, &self.users)?;
         self.gpu.guarded("the inputs", |_| upload::write_all(self.gpu.queue(), &self.own, &given)).await
     }
@@ -209,7 +213,8 @@ impl Plan {
     /// Records the work into the user's encoder, as one compute pass: nothing is submitted, nothing read back.
     ///
     /// The encoder has to be of the plan's device, and buffers have to be there and not mapped when it is submitted.
-    /// WebGPU tells of either in `finish` and `submit`, which are the caller's.
+    /// WebGPU tells of either in `finish` and `submit`, which are the caller's; of an encoder of another wgpu instance
+    /// wgpu panics.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] for more dispatches than one encoder should hold; [`run`](Self::run) submits in parts.
@@ -242,6 +247,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Gpu`] and [`Error::DeviceLost`] where the device refuses.
     pub async fn poison(&self) -> Result<(), Error> {
+        let _turn = Turn::take(&self.running)?;
         let outputs = self.returned().filter_map(|id| self.own.get(&id));
         let fill = |_: &wgpu::Device| {
             for buffer in outputs.chain(&self.shared) {

@@ -172,7 +172,7 @@ fn all_72_heads_are_surveyed_alike_on_both_devices() {
         }
     }
     let previous = &gpu.layers[0].heads[2];
-    assert_eq!(previous.pattern, Pattern::Previous);
+    assert_eq!(previous.pattern, Some(Pattern::Previous));
     assert!(previous.pattern_score > 0.99 && previous.effective_keys < 1.1, "{previous:?}");
     let heads = gpu.layers.iter().flat_map(|layer| &layer.heads);
     assert_eq!(heads.filter(|head| head.pattern_score > 0.99).count(), 1, "no other head is as pure");

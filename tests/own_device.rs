@@ -317,3 +317,75 @@ fn a_users_type_larger_than_its_binding_is_refused_by_the_plan() {
         assert!(error.to_string().contains("signed_square"), "{types:?}: {error}");
     }
 }
+
+/// The answer overwrites the question: allowed where a dispatch of its own writes it, whatever the size.
+#[test]
+fn attention_in_place_is_right_for_small_and_large_calls() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(81);
+    let layer = multihead::MultiHeadAttention::core(multihead::AttentionConfig::new(2)).unwrap();
+    for [length, width] in [[6, 8], [200, 128]] {
+        let query = random(&mut rng, [1, length, width]);
+        let inputs = AttentionInputs::self_attention(query);
+        let buffer =
+            users_buffer(gpu.device(), (length * width * 4) as u64, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC);
+        gpu.queue().write_buffer(&buffer, 0, bytemuck::cast_slice(inputs.query.data()));
+        let tensors = ["query", "joined"].map(|name| (name.to_owned(), Tensor::new(&buffer))).into();
+        let options = PlanOptions { tensors, ..PlanOptions::default() };
+        let plan = pollster::block_on(layer.plan(&gpu, &inputs.call_shape(), false, &options)).unwrap();
+        pollster::block_on(plan.run(&Inputs::new())).unwrap();
+        let got = words(gpu.device(), gpu.queue(), &buffer);
+        let (truth, naive) = (layer.reference::<f64>(&inputs).unwrap(), layer.reference::<f32>(&inputs).unwrap());
+        assert_eq!(first_difference(&got, truth[0].data(), naive[0].data()), None, "{length} × {width}");
+    }
+}
+
+/// Inputs and outputs of an `AttentionPlan` are the host's.
+#[test]
+fn a_plan_of_host_tensors_refuses_buffers_of_the_users() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(82);
+    let layer = Spec::new(1, 4, 4, 2, 4).layer(&mut rng);
+    let call = AttentionInputs::self_attention(random(&mut rng, [1, 4, 8])).call_shape();
+    let buffer = users_buffer(gpu.device(), 128, Usage::STORAGE);
+    let options =
+        PlanOptions { tensors: [("output".to_owned(), Tensor::new(&buffer))].into(), ..PlanOptions::default() };
+    for device in [multihead::Device::Gpu(gpu.clone()), multihead::Device::Cpu(multihead::CpuReason::Chosen)] {
+        let error = pollster::block_on(layer.compile_with(&device, &call, false, &options)).unwrap_err();
+        assert!(error.to_string().contains("MultiHeadAttention::plan"), "{error}");
+    }
+}
+
+/// A run computes its own inputs, or is refused: never those that an upload put in their place.
+#[test]
+fn an_upload_never_changes_a_run_that_is_not_over() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(83);
+    let layer = Spec::new(1, 40, 40, 2, 16).layer(&mut rng);
+    let [ours, theirs] = [(); 2].map(|()| random(&mut rng, [1, 40, 32]));
+    let call = AttentionInputs::self_attention(ours.clone()).call_shape();
+    let plan = pollster::block_on(layer.plan(&gpu, &call, false, &PlanOptions::default())).unwrap();
+    let run = || pollster::block_on(plan.run(&Inputs::new().with("query", &ours)));
+    let expected = run().unwrap().outputs.remove("output").unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = pollster::block_on(plan.upload(&Inputs::new().with("query", &theirs)));
+                std::thread::yield_now();
+            }
+        });
+        let mut refused = 0;
+        for _ in 0..100 {
+            match run() {
+                Ok(mut got) => assert_eq!(got.outputs.remove("output").unwrap(), expected),
+                Err(error) => {
+                    assert!(error.to_string().contains("running already"), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(refused < 100, "some runs should have had their turn");
+    });
+}

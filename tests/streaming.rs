@@ -283,3 +283,27 @@ fn self_attention_is_three_dispatches_and_eleven_without_rewriting() {
     }
     assert_eq!(count(&DeviceProfile::portable(), Rewriting::default()), 3);
 }
+
+/// Large scores: weights that are recovered must sum their products as the statistics did.
+#[test]
+fn recovered_weights_keep_their_precision_where_scores_are_large() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(78);
+    let config = multihead::AttentionConfig { scale: Some(3.0), ..multihead::AttentionConfig::new(2) };
+    let layer = MultiHeadAttention::core(config).unwrap();
+    for _ in 0..20 {
+        let inputs = Spec::new(3, 18, 17, 2, 64).inputs(&mut rng, Mask::default());
+        for kernel in KERNELS {
+            check(&gpu, &layer, &inputs, kernel, "scale 3");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_exist_is_refused() {
+    let mut rng = fastrand::Rng::with_seed(79);
+    let call = AttentionInputs::self_attention(random(&mut rng, [1, 4, 8])).call_shape();
+    let graph = Spec::new(1, 4, 4, 2, 4).layer(&mut rng).graph(&call, false).unwrap();
+    let error = PlanSummary::with_options(&graph, &DeviceProfile::portable(), &options(Fuse::Auto, "nonsense"));
+    assert!(error.unwrap_err().to_string().starts_with("there is no kernel \"nonsense\"; there are "));
+}

@@ -47,6 +47,13 @@ impl AttentionPlan {
         graph: Graph,
         options: &PlanOptions,
     ) -> Result<Self, Error> {
+        if !options.tensors.is_empty() {
+            let names: Vec<_> = options.tensors.keys().map(String::as_str).collect();
+            return Err(Error::Invalid(format!(
+                "{} would lie in buffers of the caller's, but this plan takes inputs from the host and gives outputs back; compile it with MultiHeadAttention::plan",
+                names.join(", ")
+            )));
+        }
         let engine = match device {
             Device::Gpu(gpu) => {
                 let plan = Plan::new(gpu, &graph, &layer.parameters(), options).await?;

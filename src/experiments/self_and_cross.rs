@@ -24,6 +24,8 @@ const NUM_HEADS: usize = 2;
 const SHARPNESS: f64 = 6.0;
 /// More words make no picture.
 const MOST_WORDS: usize = 40;
+/// Longer words are cut on every axis.
+const MOST_LETTERS: usize = 64;
 
 /// The two sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +133,10 @@ fn words<'a>(which: &str, text: &'a str) -> Result<Vec<&'a str>, Error> {
     }
     let count = if words.len() > MOST_WORDS { text.split_whitespace().count() } else { words.len() };
     between(&format!("the number of words of the {which} sequence"), count, 1, MOST_WORDS)?;
+    for word in &words {
+        let letters = word.chars().count();
+        between(&format!("the number of letters of a word of the {which} sequence"), letters, 1, MOST_LETTERS)?;
+    }
     Ok(words)
 }
 

@@ -43,9 +43,9 @@ pub struct HeadSurvey {
     pub share_on_first: f64,
     /// Share on separator tokens; none where no tokens say which they are.
     pub share_on_separator: Option<f64>,
-    /// The pattern that the maps are nearest to.
-    pub pattern: Pattern,
-    /// How near: see [`Pattern::score`].
+    /// The pattern that the maps are nearest to; none where no query sees a key.
+    pub pattern: Option<Pattern>,
+    /// How near: see [`Pattern::score`]; NaN where there is none.
     pub pattern_score: f64,
     /// What switching this head alone off does to the layer's output.
     pub without: Change,
@@ -163,10 +163,7 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
     };
     let scores = Pattern::ALL.map(|pattern| (pattern, score(pattern)));
     let known = scores.iter().filter(|(_, score)| !score.is_nan());
-    let (pattern, pattern_score) = known
-        .copied()
-        .reduce(|best, other| if other.1 > best.1 { other } else { best })
-        .unwrap_or((Pattern::Broad, f64::NAN));
+    let nearest = known.copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
     let on_separator = score(Pattern::Separator);
     HeadSurvey {
         head,
@@ -178,8 +175,8 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
         share_on_self: mean(|head| head.share_on_self),
         share_on_first: mean(|head| head.share_on_first),
         share_on_separator: (!on_separator.is_nan()).then_some(on_separator),
-        pattern,
-        pattern_score,
+        pattern: nearest.map(|(pattern, _)| pattern),
+        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
         without,
         relations: Vec::new(),
     }

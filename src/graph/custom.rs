@@ -15,6 +15,10 @@ pub type CpuTwin = dyn Fn(&[&[f64]], &mut [f64]) + Send + Sync;
 /// The shader has one entry point `main` and keeps the rule of all kernels: a uniform of the user's at binding 0 of
 /// group 0 (it may be left out), 32-bit float inputs as read-only storage from binding 1 on, the 32-bit float output
 /// as read-write storage last. Every tensor is bound whole, from its first element on.
+///
+/// What the shader declares is the user's word: a kernel that leaves elements unwritten leaves there what was in the
+/// buffer, and one that declares its inputs as integers reads the bits of floats. [`Plan::poison`](crate::Plan::poison)
+/// shows what is not written.
 #[derive(Clone)]
 pub struct CustomKernel {
     /// What the node is called in prints and labels.

@@ -66,9 +66,7 @@ impl Graph {
             if pattern.joined != id {
                 continue;
             }
-            let mut attention = pattern.attention.clone();
-            attention.statistics = pattern.weights.is_some();
-            let Op::Attention(attention) = Op::Attention(attention).on(&copy.ids) else {
+            let Op::Attention(attention) = Op::Attention(pattern.attention.clone()).on(&copy.ids) else {
                 unreachable!("an op should stay what it is");
             };
             let scores = attention.scores.clone();
@@ -112,7 +110,7 @@ impl Graph {
         let heads = [scores.lhs, scores.rhs, product.rhs];
         let gone = heads.into_iter().filter(|&id| self.uses(id) == 1).chain([softmax.scores, product.lhs, join.input]);
         Some(Unfused {
-            attention: Attention { scores: scores_of, value, statistics: false },
+            attention: Attention { scores: scores_of, value, statistics: asked },
             joined: self.nodes()[index].output,
             weights: asked.then_some(product.lhs),
             gone: gone.collect(),

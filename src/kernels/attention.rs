@@ -160,20 +160,21 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
 
 /// Whether a kernel for this device streams all keys of an attention.
 pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
-    let kernel = match profile.kind {
-        AdapterKind::Cpu if texels::could_stream(graph, op, profile) => TEXELS,
-        AdapterKind::Cpu => ROW,
-        _ => TILED,
-    };
+    let from_texels = !op.statistics && texels::could_stream(graph, op, profile);
+    let kernel = if from_texels { TEXELS } else { from_buffers(graph, op, profile) };
     rounds(kernel, graph, op) <= most_rounds(profile)
 }
 
 /// Between the kernels that read buffers.
-fn choose(request: &Request<'_>) -> &'static str {
+fn choose(op: &Attention, request: &Request<'_>) -> &'static str {
     let own = request.preferred.iter().find(|&&name| name == ROW || name == TILED);
-    match (own, request.profile.kind) {
-        (Some(preferred), _) => preferred,
-        (None, AdapterKind::Cpu) => ROW,
+    own.copied().unwrap_or_else(|| from_buffers(request.graph, op, request.profile))
+}
+
+fn from_buffers(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> &'static str {
+    match profile.kind {
+        // A row to an invocation makes many rounds.
+        AdapterKind::Cpu if rounds(ROW, graph, op) <= most_rounds(profile) => ROW,
         _ => TILED,
     }
 }
@@ -204,7 +205,7 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
             ("VALUE", size((value_dim / FOUR).div_ceil(value_parts))),
         ];
         (TEXELS, blocks(lanes * division.rows, value_parts), text)
-    } else if choose(request) == ROW {
+    } else if choose(op, request) == ROW {
         (ROW, blocks(WORKGROUP, 1), vec![("SUMS", size(value_dim))])
     } else {
         (TILED, blocks(TILED_ROWS, 1), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])

@@ -1,5 +1,5 @@
-//! Which values lie in textures: on CPU adapters with subgroups, a load from a texture is several times as fast as one from a
-//! buffer (docs/performance.md).
+//! Which values lie in textures: on llvmpipe, Mesa's CPU adapter, a load from a texture is several times as fast as one
+//! from a buffer (docs/performance.md).
 //!
 //! A texture holds a tensor as it lies in memory: four words to a texel, 1024 texels to a row. A value lies in one if every
 //! kernel that reads it can read it there, and whoever writes it can write it there.
@@ -34,8 +34,10 @@ pub(crate) struct Question<'a> {
 
 /// Lanes of a subgroup, where it always has as many and a kernel is written for them; 0 elsewhere.
 pub(crate) fn lanes(profile: &DeviceProfile) -> usize {
-    match (profile.kind, profile.subgroups, profile.subgroup) {
-        (AdapterKind::Cpu, true, [4 | 8 | 16, most]) if most == profile.subgroup[0] => most as usize,
+    // SwiftShader, the other CPU adapter with subgroups, takes minutes to compile what is unrolled.
+    let measured = profile.kind == AdapterKind::Cpu && profile.name.starts_with("llvmpipe");
+    match profile.subgroup {
+        [4 | 8 | 16, most] if most == profile.subgroup[0] && profile.subgroups && measured => most as usize,
         _ => 0,
     }
 }
@@ -108,7 +110,8 @@ impl Question<'_> {
     fn could_read(&self, node: &Node) -> bool {
         let (name, could) = match &node.op {
             Op::Matmul(op) => (matmul::TEXELS, could_multiply(self.graph, op) && !self.users.contains(&op.lhs)),
-            Op::Attention(op) => (attention::TEXELS, could_stream(self.graph, op, self.profile)),
+            // Weights are recovered by a kernel that sums word by word; the statistics must come from sums in that order.
+            Op::Attention(op) => (attention::TEXELS, !op.statistics && could_stream(self.graph, op, self.profile)),
             _ => return false,
         };
         let preferred = self.preferred.contains(&name);

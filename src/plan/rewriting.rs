@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::PlanOptions;
+use super::{PlanOptions, Tensor};
 use crate::error::Error;
 use crate::gpu::{AdapterKind, DeviceProfile};
-use crate::graph::{Attention, Fuse, Graph};
+use crate::graph::{Attention, Fuse, Graph, Scores, ValueId};
 use crate::kernels::{self, texels};
 
 /// The graph as it is computed on a device of this profile.
 pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Graph, Error> {
     graph.check_outputs()?;
-    let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, options.rewriting.fuse);
+    check_names(&options.preferred_kernels)?;
+    let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, options);
     let fused = graph.fused(&fuse)?;
     if !options.rewriting.pack {
         return Ok(fused);
@@ -20,7 +21,17 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
     fused.packed(&users, profile.max_binding_bytes)
 }
 
-fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, fuse: Fuse) -> bool {
+fn check_names(preferred: &[&'static str]) -> Result<(), Error> {
+    match preferred.iter().find(|name| !kernels::all().any(|kernel| kernel.name == **name)) {
+        None => Ok(()),
+        Some(unknown) => {
+            let names: Vec<_> = kernels::all().map(|kernel| kernel.name).collect();
+            Err(Error::Invalid(format!("there is no kernel \"{unknown}\"; there are {}", names.join(", "))))
+        }
+    }
+}
+
+fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options: &PlanOptions) -> bool {
     let asks_weights = graph.outputs().iter().any(|&id| graph.is_softmax(id));
     let gains = match profile.kind {
         // Barriers are slow there, and what reads buffers word by word takes long to compile and to run.
@@ -29,12 +40,21 @@ fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, fuse: Fu
         }
         _ => true,
     };
-    let wanted = match fuse {
+    let wanted = match options.rewriting.fuse {
         Fuse::Off => false,
         Fuse::On => true,
-        Fuse::Auto => gains && !asks_weights,
+        Fuse::Auto => gains && !asks_weights && !writes_what_it_reads(graph, attention, options),
     };
     wanted && sees_all_keys(graph, attention, profile) && kernels::attention::streams(graph, attention, profile)
+}
+
+/// Whether an output lies in the buffer of what the attention reads: one dispatch may not do both, many may.
+fn writes_what_it_reads(graph: &Graph, attention: &Attention, options: &PlanOptions) -> bool {
+    let buffer = |id: ValueId| options.tensors.get(&graph.value(id).name).map(Tensor::buffer);
+    let Scores { query, key, valid_lens, attend_mask, bias, .. } = attention.scores;
+    let read = [query, key, attention.value].map(|columns| Some(columns.tensor));
+    let read: Vec<_> = read.into_iter().chain([valid_lens, attend_mask, bias]).flatten().filter_map(buffer).collect();
+    graph.outputs().iter().filter_map(|&id| buffer(id)).any(|written| read.contains(&written))
 }
 
 /// Whether one binding can hold the keys and values of a batch entry, packed with the queries.

@@ -153,7 +153,7 @@ pub(crate) struct AlignmentArguments {
     #[arg(long, value_name = "D", default_value_t = alignment::Options::default().embedding_dim)]
     embedding_dim: usize,
     /// The score of two equal letters; that of two others scatters around 0 by this / √D.
-    #[arg(long, value_name = "SCORE", default_value_t = alignment::Options::default().sharpness)]
+    #[arg(long, value_name = "SCORE", allow_hyphen_values = true, default_value_t = alignment::Options::default().sharpness)]
     sharpness: f64,
     /// What the embeddings follow from.
     #[arg(long, default_value_t = 0)]

@@ -16,7 +16,11 @@ impl Pictured for Report {
     fn picture(&self, theme: Theme) -> Result<Picture, Error> {
         let pattern = |head: &HeadSurvey| {
             let words = format!("{}\n{:.2}", short_name(head.pattern), head.pattern_score);
-            (head.pattern_score, words, format!("{} {:.3}", head.pattern.name(), head.pattern_score))
+            (
+                head.pattern_score,
+                words,
+                format!("{} {:.3}", head.pattern.map_or("none", Pattern::name), head.pattern_score),
+            )
         };
         let keys = |head: &HeadSurvey| {
             let keys = head.effective_keys;
@@ -101,7 +105,8 @@ impl Report {
 }
 
 /// What fits into a cell.
-fn short_name(pattern: Pattern) -> &'static str {
+fn short_name(pattern: Option<Pattern>) -> &'static str {
+    let Some(pattern) = pattern else { return "none" };
     match pattern {
         Pattern::Previous => "prev",
         Pattern::Separator => "sep",

@@ -1,5 +1,6 @@
 //! The survey as text.
 
+use crate::heads::Pattern;
 use std::fmt;
 
 use super::links::RelationSurvey;
@@ -28,7 +29,13 @@ fn heads(f: &mut fmt::Formatter<'_>, layer: &LayerSurvey) -> fmt::Result {
     )?;
     for head in &layer.heads {
         let HeadSurvey { entropy_bits, effective_keys, mean_distance, without, .. } = head;
-        write!(f, "  {:>4}  {:<9} {:>4.2}  ", head.head, head.pattern.name(), head.pattern_score)?;
+        write!(
+            f,
+            "  {:>4}  {:<9} {:>4.2}  ",
+            head.head,
+            head.pattern.map_or("none", Pattern::name),
+            head.pattern_score
+        )?;
         write!(f, "{entropy_bits:>5.2}  {effective_keys:>5.1}  {mean_distance:>8.1}")?;
         let shares = [head.share_on_previous, head.share_on_next, head.share_on_self, head.share_on_first];
         for share in shares.into_iter().map(Some).chain([head.share_on_separator]) {
