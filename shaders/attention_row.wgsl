@@ -9,14 +9,12 @@
 // One invocation = one query of one head. One workgroup = 32 of the heads that share a key/value head.
 // Chosen on CPU adapters where attention must stream and there are no texels to stream from: no barrier. Assumes
 // nothing of the device.
-// Arithmetic intensity: two operations for every loaded word.
+// Arithmetic intensity: two operations for every loaded word, and less where sums pass through memory.
 
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
 const ROWS: u32 = 32u;
-// Sums of one invocation: dv.
-const SUMS: u32 = 512u;
 // −∞ in a bias hides the key. No finite bias does, however low.
 const MINUS_INFINITY: u32 = 0xff800000u;
 const LOWEST: f32 = -0x1.fffffep+127f;
@@ -153,7 +151,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var largest = LOWEST;
     var sum = 0.0;
     var seen = false;
-    var sums: array<f32, SUMS>;
+    // The sums are kept where the output goes: an array that a loop indexes takes such an adapter seconds to compile.
+    let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
+    let place = start + row.head * params.value_dim;
+    for (var e = 0u; e < params.value_dim; e++) {
+        out[place + e] = 0.0;
+    }
     // Keys before the first and after the last that the query sees are never met; the learned ones come behind.
     let first_key = u32(min(row.first_key, i32(params.num_keys)));
     let num_keys = u32(max(row.end_key, i32(first_key))) - first_key;
@@ -164,25 +167,25 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             product += query[query_line + d] * key[key_line + key_row * params.key_stride + d];
         }
         let score = score_of(row, key_row, product);
-        let before = largest;
+        let largest_before = largest;
         largest = select(largest, max(largest, score.value), score.visible);
-        let factor = power(before, largest);
+        let factor = power(largest_before, largest);
         let weight = power(score.value, largest);
         sum = select(sum, sum * factor + weight, score.visible);
         for (var e = 0u; e < params.value_dim; e++) {
-            let next = sums[e] * factor + weight * value[value_line + key_row * params.value_stride + e];
+            let before = out[place + e];
+            let next = before * factor + weight * value[value_line + key_row * params.value_stride + e];
             // A hidden key's value takes no part, whatever it holds.
-            sums[e] = select(sums[e], next, score.visible);
+            out[place + e] = select(before, next, score.visible);
         }
         seen = seen || score.visible;
     }
-    let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
     for (var e = 0u; e < params.value_dim; e++) {
-        out[start + row.head * params.value_dim + e] = select(0.0, sums[e] / sum, seen);
+        out[place + e] = select(0.0, out[place + e] / sum, seen);
     }
     if params.statistics != 0u {
-        let place = start + params.num_heads * params.value_dim + row.head * 2u;
-        out[place] = select(0.0, largest, seen);
-        out[place + 1u] = select(0.0, sum, seen);
+        let behind = start + params.num_heads * params.value_dim + row.head * 2u;
+        out[behind] = select(0.0, largest, seen);
+        out[behind + 1u] = select(0.0, sum, seen);
     }
 }

@@ -370,7 +370,7 @@ fn an_upload_never_changes_a_run_that_is_not_over() {
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 let _ = pollster::block_on(plan.upload(&Inputs::new().with("query", &theirs)));
                 std::thread::yield_now();
             }
@@ -385,7 +385,7 @@ fn an_upload_never_changes_a_run_that_is_not_over() {
                 }
             }
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
         assert!(refused < 100, "some runs should have had their turn");
     });
 }

@@ -153,7 +153,7 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             (num_keys / keys + 4) * (1 + rolled)
         }
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
-        _ => num_keys * (1 + head_dim + value_dim) + value_dim,
+        _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
     };
     rounds as u64
 }
@@ -206,7 +206,7 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
         ];
         (TEXELS, blocks(lanes * division.rows, value_parts), text)
     } else if choose(op, request) == ROW {
-        (ROW, blocks(WORKGROUP, 1), vec![("SUMS", size(value_dim))])
+        (ROW, blocks(WORKGROUP, 1), Vec::new())
     } else {
         (TILED, blocks(TILED_ROWS, 1), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])
     };
