@@ -66,6 +66,7 @@ fn parts_of_a_run_give_the_same_bits_as_one_submission() {
 #[test]
 fn no_dispatch_of_a_slow_device_takes_long_and_usual_calls_stay_whole() {
     let lavapipe = DeviceProfile {
+        name: "llvmpipe".into(),
         kind: multihead::AdapterKind::Cpu,
         subgroups: true,
         subgroup: [8, 8],

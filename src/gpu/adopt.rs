@@ -28,7 +28,7 @@ impl Gpu {
             profile: DeviceProfile::new(&device.adapter_info(), &limits, device.features()),
             device: device.clone(),
             queue: queue.clone(),
-            health: Arc::new(Health::Asked(pulse)),
+            health: Health::Asked(pulse).shared(),
             pipelines: Arc::new(Mutex::new(HashMap::new())),
         })
     }

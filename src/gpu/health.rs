@@ -14,6 +14,14 @@ pub(super) enum Health {
     Asked(Pulse),
 }
 
+impl Health {
+    /// One for all clones of a device.
+    #[allow(clippy::arc_with_non_send_sync, reason = "in a browser a device stays on the thread that opened it")]
+    pub(super) fn shared(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}
+
 /// What went wrong on a device outside any call that could have returned it.
 #[derive(Debug, Default)]
 pub(super) struct Faults {

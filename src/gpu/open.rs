@@ -103,7 +103,7 @@ impl Gpu {
             profile: DeviceProfile::new(&info, &required_limits, device.features()),
             device,
             queue,
-            health: Arc::new(Health::Told(faults)),
+            health: Health::Told(faults).shared(),
             pipelines: Arc::new(Mutex::new(HashMap::new())),
         })
     }
