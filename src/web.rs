@@ -114,11 +114,12 @@ impl Computed {
     }
 }
 
-/// Names of all kernels that compute an op: "matmul", "softmax".
+/// Names of all kernels that compute an op ("matmul", "softmax") and need no more than browsers give wgpu.
 #[must_use]
 #[wasm_bindgen(js_name = kernelsOf)]
 pub fn kernels_of(op: &str) -> Vec<String> {
-    kernels::all().filter(|kernel| kernel.op == op).map(|kernel| kernel.name.into()).collect()
+    let of_op = kernels::all().filter(|kernel| kernel.op == op && !kernel.needs_subgroups());
+    of_op.map(|kernel| kernel.name.into()).collect()
 }
 
 fn named(name: &str) -> Result<&'static str, Error> {
