@@ -73,6 +73,8 @@ struct Params {
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 
+// --- One row: the same text in every shader of attention ---
+
 // One query of one head: which keys it sees by position and length, where its mask and bias start.
 struct Row {
     query: u32,
@@ -99,6 +101,14 @@ fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
     return Row(query_row, head, first, end, params.mask_base + mask_row, params.bias_base + bias_row);
 }
 
+fn power(score: f32, largest: f32) -> f32 {
+    return exp2((score - largest) * LOG2_E);
+}
+
+// --- End of the row ---
+
+// --- One score: the same text wherever it is found key by key ---
+
 // A key's scaled and biased score, and whether the query sees it: two facts, no magic number for the second.
 struct Score {
     value: f32,
@@ -124,9 +134,7 @@ fn score_of(row: Row, key_row: u32, product: f32) -> Score {
     return score;
 }
 
-fn power(score: f32, largest: f32) -> f32 {
-    return exp2((score - largest) * LOG2_E);
-}
+// --- End of the score ---
 
 @compute @workgroup_size(32)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

@@ -10,7 +10,7 @@
 // of them; it loads the keys and the values of its own number in the tile and hands them round; scores, running maxima
 // and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then those
 // that only some see. Tiles outside the band and the lengths are never met.
-// Chosen on CPU adapters with subgroups (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes
+// Chosen on llvmpipe, Mesa's CPU adapter (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes
 // that widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a compiler
 // keeps in registers or on the stack without an index: of wide values a workgroup takes a part, and meets the keys for
 // it anew.
@@ -96,6 +96,8 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> out: array<f32>;
 @group(0) @binding(8) var out_texels: texture_storage_2d<rgba32float, write>;
 
+// --- One row: the same text in every shader of attention ---
+
 // One query of one head: which keys it sees by position and length, where its mask and bias start.
 struct Row {
     query: u32,
@@ -105,6 +107,28 @@ struct Row {
     mask: u32,
     bias: u32,
 }
+
+// Row `index` of a group: the query heads that share a key/value head stand side by side.
+fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
+    let query_row = params.row_start + index / params.group;
+    let head = kv_head * params.group + index % params.group;
+    var end = min(i32(query_row) + params.band_end, i32(params.num_keys));
+    if params.has_valid_lens != 0u {
+        let place = entry * params.valid_lens_entry_stride + query_row * params.valid_lens_row_stride;
+        // A length past all keys hides none; compared unsigned, it cannot turn negative.
+        end = min(end, i32(min(valid_lens[params.valid_lens_base + place], params.num_keys)));
+    }
+    let mask_row = entry * params.mask_entry_stride + head * params.mask_head_stride + query_row * params.num_keys;
+    let bias_row = entry * params.bias_entry_stride + head * params.bias_head_stride + query_row * params.num_keys;
+    let first = max(i32(query_row) + params.band_start, 0);
+    return Row(query_row, head, first, end, params.mask_base + mask_row, params.bias_base + bias_row);
+}
+
+fn power(score: f32, largest: f32) -> f32 {
+    return exp2((score - largest) * LOG2_E);
+}
+
+// --- End of the row ---
 
 fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
@@ -128,26 +152,6 @@ fn load_value(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
     return textureLoad(value_texels, texel(line + kv_head * params.value_dim + inside), 0);
 }
 
-// Row `index` of a group: the query heads that share a key/value head stand side by side.
-fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
-    let query = params.row_start + index / params.group;
-    let head = kv_head * params.group + index % params.group;
-    var end = min(i32(query) + params.band_end, i32(params.num_keys));
-    if params.has_valid_lens != 0u {
-        let place = entry * params.valid_lens_entry_stride + query * params.valid_lens_row_stride;
-        // A length past all keys hides none; compared unsigned, it cannot turn negative.
-        end = min(end, i32(min(valid_lens[params.valid_lens_base + place], params.num_keys)));
-    }
-    return Row(
-        query,
-        head,
-        max(i32(query) + params.band_start, 0),
-        end,
-        params.mask_base + entry * params.mask_entry_stride + head * params.mask_head_stride + query * params.num_keys,
-        params.bias_base + entry * params.bias_entry_stride + head * params.bias_head_stride + query * params.num_keys,
-    );
-}
-
 // Truth values of 32 keys from `key` on, lowest bit first.
 fn mask_bits(row: Row, key: u32) -> u32 {
     let bit = row.mask + min(key, params.num_keys);
@@ -155,10 +159,6 @@ fn mask_bits(row: Row, key: u32) -> u32 {
     let low = attend_mask[min(bit >> 5u, last)] >> (bit & 31u);
     let high = attend_mask[min((bit >> 5u) + 1u, last)] << ((32u - (bit & 31u)) & 31u);
     return select(low | high, low, (bit & 31u) == 0u);
-}
-
-fn power(score: f32, largest: f32) -> f32 {
-    return exp2((score - largest) * LOG2_E);
 }
 
 // A key's scaled and biased score, and whether the query sees it.

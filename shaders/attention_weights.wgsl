@@ -76,6 +76,8 @@ struct Params {
 var<workgroup> query_tile: array<f32, TILE_WORDS>;
 var<workgroup> key_tile: array<f32, TILE_WORDS>;
 
+// --- One row: the same text in every shader of attention ---
+
 // One query of one head: which keys it sees by position and length, where its mask and bias start.
 struct Row {
     query: u32,
@@ -86,7 +88,10 @@ struct Row {
     bias: u32,
 }
 
-fn row_of(entry: u32, head: u32, query_row: u32) -> Row {
+// Row `index` of a group: the query heads that share a key/value head stand side by side.
+fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
+    let query_row = params.row_start + index / params.group;
+    let head = kv_head * params.group + index % params.group;
     var end = min(i32(query_row) + params.band_end, i32(params.num_keys));
     if params.has_valid_lens != 0u {
         let place = entry * params.valid_lens_entry_stride + query_row * params.valid_lens_row_stride;
@@ -98,6 +103,14 @@ fn row_of(entry: u32, head: u32, query_row: u32) -> Row {
     let first = max(i32(query_row) + params.band_start, 0);
     return Row(query_row, head, first, end, params.mask_base + mask_row, params.bias_base + bias_row);
 }
+
+fn power(score: f32, largest: f32) -> f32 {
+    return exp2((score - largest) * LOG2_E);
+}
+
+// --- End of the row ---
+
+// --- One score: the same text wherever it is found key by key ---
 
 // A key's scaled and biased score, and whether the query sees it: two facts, no magic number for the second.
 struct Score {
@@ -124,9 +137,7 @@ fn score_of(row: Row, key_row: u32, product: f32) -> Score {
     return score;
 }
 
-fn power(score: f32, largest: f32) -> f32 {
-    return exp2((score - largest) * LOG2_E);
-}
+// --- End of the score ---
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -166,13 +177,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         }
     }
     if !spare && first_query + line < params.row_start + params.rows && first_key + lane < params.columns {
-        let row = row_of(entry, head, query_row);
+        let index_in_group = (query_row - params.row_start) * params.group + head % params.group;
+        let row = row_of(entry, head / params.group, index_in_group);
         let score = score_of(row, first_key + lane, product);
         let statistics_line = (entry * params.all_rows + query_row) * params.value_stride;
         let place = params.value_base + params.value_first + statistics_line;
         let largest = statistics[place + head * 2u];
         let sum = statistics[place + head * 2u + 1u];
-        let weight = exp2((score.value - largest) * LOG2_E) / sum;
+        let weight = power(score.value, largest) / sum;
         let word = (batch * params.all_rows + query_row) * params.columns + first_key + lane;
         out[params.out_base + word] = select(HIDDEN, bitcast<u32>(weight), score.visible);
     }

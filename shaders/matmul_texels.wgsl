@@ -5,7 +5,7 @@
 // One workgroup = one subgroup = ROWS rows × LANES·COLS·4 columns of `out`, four steps along K at a time.
 // One invocation = COLS groups of four columns of every row; it loads four words of its own rows of `lhs` and hands
 // them round.
-// Chosen on CPU adapters with subgroups. There a load from a buffer is a loop over the lanes that puts words into a
+// Chosen on llvmpipe, Mesa's CPU adapter. There a load from a buffer is a loop over the lanes that puts words into a
 // vector one by one through memory, and a load from a texture is not: it is five times as fast. No barrier, no
 // workgroup memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
 // Arithmetic intensity: 8·ROWS·LANES·COLS·4 operations per ROWS / LANES + 4·COLS loads of four words in every lane.
@@ -30,7 +30,6 @@ struct Params {
     rows: u32,
     cols: u32,
     inner: u32,
-    lhs_stride: u32,
     all_cols: u32,
     lhs_base: u32,
     bias_base: u32,
@@ -55,7 +54,7 @@ fn texel(word: u32) -> vec2<u32> {
 // lhs[row][k .. k + 4]
 fn load_lhs(row: u32, k: u32) -> vec4<f32> {
     // Rows past the block's end repeat its last one; their sums are not stored.
-    let word = (params.row_start + min(row, params.rows - 1u)) * params.lhs_stride + k;
+    let word = (params.row_start + min(row, params.rows - 1u)) * params.inner + k;
     if LHS_TEXELS {
         return textureLoad(lhs_texels, texel(word), 0);
     }

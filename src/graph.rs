@@ -11,15 +11,16 @@ mod custom;
 mod display;
 pub(crate) mod footprint;
 mod inputs;
+mod masks;
 mod op;
 mod rewrite;
 pub(crate) mod schedule;
 
 pub use builder::GraphBuilder;
-pub(crate) use builder::ScoreSizes;
 pub use copy::CopyStrided;
 pub use custom::{CpuTwin, Custom, CustomKernel};
 pub use inputs::{HostValue, Inputs};
+pub(crate) use masks::ScoreSizes;
 pub use op::{
     AppendKey, Attention, AttentionWeights, Columns, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores, Softmax,
     TransposeHeads,

@@ -44,7 +44,8 @@ fn one_head_loses_half_and_two_lose_nothing() {
                     && pairs.clone().all(|(got, wanted)| (got - wanted).abs() < 1e-6)
             );
             match row.heads {
-                1 => assert!((0.706..0.708).contains(&row.relative_error), "{row:?}"),
+                // 0.706 to 0.707 in three places; √½ is 0.7071.
+                1 => assert!((0.7055..0.7075).contains(&row.relative_error), "{row:?}"),
                 _ => assert!(row.relative_error < 1e-5, "{row:?}"),
             }
         }

@@ -182,6 +182,23 @@ fn softmax_variants_share_one_text_for_a_row_of_scores() {
     assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+#[test]
+fn attention_variants_share_one_text_for_a_row_and_for_a_score() {
+    let between = |kernel: &Kernel, start: &str, end: &str| {
+        let (_, rest) = kernel.wgsl.split_once(start)?;
+        Some(rest.split_once(end).expect("the text should end").0.to_owned())
+    };
+    let of_attention = || kernels::all().filter(|kernel| kernel.op.starts_with("attention"));
+    let rows: Vec<_> =
+        of_attention().map(|kernel| between(kernel, "// --- One row", "// --- End of the row")).collect();
+    assert!(rows.len() >= 4 && rows[0].as_ref().is_some_and(|text| text.len() > 1000));
+    assert!(rows.windows(2).all(|pair| pair[0] == pair[1]));
+    let scores = of_attention().filter_map(|kernel| between(kernel, "// --- One score", "// --- End of the score"));
+    let scores: Vec<_> = scores.collect();
+    assert!(scores.len() >= 3 && scores[0].len() > 500);
+    assert!(scores.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
 /// The register variants of matmul differ in how they load, in nothing else.
 #[test]
 fn register_variants_share_one_text_after_loading() {

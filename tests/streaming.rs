@@ -266,6 +266,70 @@ fn attention_and_attention_weights_of_a_graph_of_ones_own() {
     assert!(on_cpu["attention"].data()[12 + 9] >= 1.0, "the largest weight counts as 1 in the sum");
 }
 
+/// With statistics the output has two more columns for each head, whatever the number of heads is.
+#[test]
+fn statistics_follow_the_heads_of_any_number() {
+    use multihead::graph::{Attention, Columns, KeyBand, Scores};
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(80);
+    for num_heads in [1, 3, 4] {
+        let mut builder = multihead::GraphBuilder::new();
+        let x = builder.input("x", [2, 7, num_heads * 4], multihead::DType::F32).unwrap();
+        let whole = Columns { tensor: x, first: 0, count: num_heads * 4 };
+        let scores = Scores {
+            query: whole,
+            key: whole,
+            valid_lens: None,
+            attend_mask: None,
+            bias: None,
+            num_heads,
+            num_kv_heads: num_heads,
+            scale: 0.5,
+            band: KeyBand::ALL,
+            extra_keys: 0,
+        };
+        let op = Attention { scores, value: whole, statistics: true };
+        let attention = builder.attention("attention", op).unwrap();
+        let graph = builder.finish(&[attention]);
+        let x = random(&mut rng, [2, 7, num_heads * 4]);
+        let inputs = Inputs::new().with("x", &x);
+        for kernel in KERNELS {
+            let options = options(Fuse::Auto, kernel);
+            let plan = pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new(), &options)).unwrap();
+            pollster::block_on(plan.poison()).unwrap();
+            let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
+            assert_eq!(got["attention"].shape(), &[2, 7, num_heads * 6]);
+            compare(&got, &graph, &Inputs::new(), &inputs, kernel);
+        }
+    }
+}
+
+/// On the adapter that the kernels of texels are for, the tests that prefer them run them.
+#[test]
+fn a_preferred_kernel_is_taken_where_it_applies() {
+    let mut rng = fastrand::Rng::with_seed(81);
+    let layer = Spec::new(1, 33, 33, 3, 4).layer(&mut rng);
+    let call = AttentionInputs::self_attention(random(&mut rng, [1, 33, 12])).call_shape();
+    let graph = layer.graph(&call, false).unwrap();
+    let llvmpipe = DeviceProfile {
+        name: "llvmpipe".into(),
+        kind: multihead::AdapterKind::Cpu,
+        subgroups: true,
+        subgroup: [8, 8],
+        ..DeviceProfile::portable()
+    };
+    for kernel in KERNELS {
+        let summary = PlanSummary::with_options(&graph, &llvmpipe, &options(Fuse::On, kernel)).unwrap();
+        let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
+        assert_eq!(variants[1], kernel);
+        assert_eq!(
+            variants[0] == "matmul_texels" && variants[2] == "matmul_texels",
+            kernel == KERNELS[2],
+            "{variants:?}"
+        );
+    }
+}
+
 #[test]
 fn self_attention_is_three_dispatches_and_eleven_without_rewriting() {
     let mut rng = fastrand::Rng::with_seed(77);

@@ -41,12 +41,12 @@ struct Line<'a> {
 }
 
 pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> {
+    let scenarios = scenario::chosen(&arguments.only)?;
     let Device::Gpu(gpu) = super::open(&arguments.device).await? else {
         return Err(Error::Invalid(
             "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
         ));
     };
-    let scenarios = scenario::chosen(&arguments.only)?;
     if !arguments.json {
         print::text(&heading(&gpu))?;
     }

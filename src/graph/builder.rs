@@ -1,9 +1,11 @@
 //! Building a graph: every method checks the shapes it is given.
 
+mod rewritten;
+
 use super::copy::span;
 use super::{
-    AppendKey, Attention, AttentionWeights, Columns, CopyStrided, DType, Graph, KeyBand, MaskStrides, Matmul, Node, Op,
-    Pack, Scores, Softmax, Source, TransposeHeads, Value, ValueId,
+    AppendKey, CopyStrided, DType, Graph, KeyBand, Matmul, Node, Op, ScoreSizes, Softmax, Source, TransposeHeads,
+    Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -181,123 +183,6 @@ impl GraphBuilder {
         self.node(name, [batch_heads / op.num_heads, length, width].into(), Op::TransposeOutput(op))
     }
 
-    /// See [`Attention`].
-    ///
-    /// # Errors
-    /// [`Error::WrongShape`] for columns that are not there, heads that do not divide them, lengths, masks or biases of a
-    /// shape that is not in the list.
-    pub fn attention(&mut self, name: &str, op: Attention) -> Result<ValueId, Error> {
-        self.reads(name, [(Some(op.value.tensor), DType::F32)])?;
-        self.reads_scores(name, &op.scores)?;
-        let sizes = self.check_scores(&op.scores)?;
-        let Scores { key, num_heads, num_kv_heads, .. } = op.scores;
-        self.check_columns(op.value, num_kv_heads)?;
-        if self.axes(op.value.tensor)[..2] != self.axes(key.tensor)[..2] {
-            let expected =
-                format!("it must have the batch and length of {} {}", self.name(key.tensor), self.shape(key.tensor));
-            return Err(self.wrong(op.value.tensor, expected));
-        }
-        let joined = checked_product(name, num_heads, op.value.count / num_kv_heads)?;
-        let with_statistics = || joined.checked_add(num_heads.checked_mul(2)?)?.checked_next_multiple_of(4);
-        let width = if op.statistics { with_statistics().unwrap_or(usize::MAX) } else { joined };
-        self.node(name, [sizes.batch, sizes.num_queries, width].into(), Op::Attention(op))
-    }
-
-    /// See [`AttentionWeights`].
-    ///
-    /// # Errors
-    /// As [`attention`](Self::attention), of whose statistics the operand must be.
-    pub fn attention_weights(&mut self, name: &str, op: AttentionWeights) -> Result<ValueId, Error> {
-        self.reads(name, [(Some(op.attention), DType::F32)])?;
-        self.reads_scores(name, &op.scores)?;
-        let sizes = self.check_scores(&op.scores)?;
-        let source = self.graph.values[op.attention.0].source;
-        let has_statistics = match source {
-            Source::Node(index) => {
-                matches!(&self.graph.nodes[index].op, Op::Attention(attention) if attention.statistics)
-            }
-            _ => false,
-        };
-        if !has_statistics || self.axes(op.attention)[..2] != [sizes.batch, sizes.num_queries] {
-            return Err(self.wrong(op.attention, "it must be the output of such an attention with statistics".into()));
-        }
-        let batch_heads = checked_product(name, sizes.batch, sizes.num_heads)?;
-        let columns = sizes.num_keys + op.scores.extra_keys;
-        self.node(name, [batch_heads, sizes.num_queries, columns].into(), Op::AttentionWeights(op))
-    }
-
-    /// See [`Pack`].
-    ///
-    /// # Errors
-    /// [`Error::WrongShape`] where the parts do not fit beside each other.
-    pub fn pack(&mut self, name: &str, op: Pack) -> Result<ValueId, Error> {
-        self.reads(name, op.parts.iter().map(|part| (part.value, DType::F32)))?;
-        let parts: Vec<_> = op.parts.iter().filter_map(|part| Some((part.value?, part.count))).collect();
-        let Some(&(first, _)) = parts.first() else {
-            return Err(Error::Missing {
-                what: format!("what {name} is packed of"),
-                hint: "name at least one parameter".into(),
-            });
-        };
-        let inner = self.axes(first).get(1).copied();
-        for (value, count) in parts {
-            let axes = self.axes(value);
-            if axes.first() != Some(&count) || axes.get(1).copied() != inner || axes.len() > 2 {
-                return Err(
-                    self.wrong(value, format!("it must have {count} rows, of the length of {}", self.name(first)))
-                );
-            }
-        }
-        let count = op.parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.count));
-        let shape = inner.map_or(Shape::from([count]), |inner| Shape::from([inner, count]));
-        self.node(name, shape, Op::Pack(op))
-    }
-
-    /// Sizes of a streaming op's scores, whose operands must fit.
-    fn check_scores(&self, op: &Scores) -> Result<ScoreSizes, Error> {
-        let Scores { query, key, num_heads, num_kv_heads, extra_keys, .. } = *op;
-        self.check_columns(query, num_heads)?;
-        self.check_columns(key, num_kv_heads)?;
-        let [batch, num_queries] = [self.axes(query.tensor)[0], self.axes(query.tensor)[1]];
-        let num_keys = self.axes(key.tensor)[1].checked_sub(extra_keys);
-        let fits = self.axes(key.tensor)[0] == batch
-            && num_heads % num_kv_heads == 0
-            && query.count / num_heads == key.count / num_kv_heads;
-        let (true, Some(num_keys)) = (fits, num_keys) else {
-            let expected = format!(
-                "it must hold {num_kv_heads} heads for the {num_heads} of {} {}",
-                self.name(query.tensor),
-                self.shape(query.tensor)
-            );
-            return Err(self.wrong(key.tensor, expected));
-        };
-        let sizes = ScoreSizes { batch, num_heads, num_queries, num_keys };
-        self.check_masks(sizes, [op.valid_lens, op.attend_mask, op.bias])?;
-        Ok(sizes)
-    }
-
-    fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
-        let Columns { tensor, first, count } = columns;
-        let fits = matches!(self.axes(tensor), &[_, _, width] if first.saturating_add(count) <= width);
-        if fits && num_heads > 0 && count % num_heads == 0 {
-            return Ok(());
-        }
-        Err(self.wrong(
-            tensor,
-            format!("{num_heads} heads are read from columns {first} to {} of it", first.saturating_add(count)),
-        ))
-    }
-
-    fn check_masks(&self, sizes: ScoreSizes, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
-        if let Some(valid_lens) = lens {
-            sizes.check_valid_lens(self.axes(valid_lens)).map_err(|expected| self.wrong(valid_lens, expected))?;
-        }
-        for mask in [mask, bias].into_iter().flatten() {
-            sizes.mask_strides(self.axes(mask)).map_err(|expected| self.wrong(mask, expected))?;
-        }
-        Ok(())
-    }
-
     /// See [`AppendKey`].
     ///
     /// # Errors
@@ -405,13 +290,18 @@ impl GraphBuilder {
         Ok(())
     }
 
-    fn reads_scores(&self, name: &str, op: &Scores) -> Result<(), Error> {
-        self.reads(name, [op.query, op.key].map(|columns| (Some(columns.tensor), DType::F32)))?;
-        self.reads_masks(name, [op.valid_lens, op.attend_mask, op.bias])
-    }
-
     fn reads_masks(&self, name: &str, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
         self.reads(name, [(lens, DType::U32), (mask, DType::Bool), (bias, DType::F32)])
+    }
+
+    fn check_masks(&self, sizes: ScoreSizes, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
+        if let Some(valid_lens) = lens {
+            sizes.check_valid_lens(self.axes(valid_lens)).map_err(|expected| self.wrong(valid_lens, expected))?;
+        }
+        for mask in [mask, bias].into_iter().flatten() {
+            sizes.mask_strides(self.axes(mask)).map_err(|expected| self.wrong(mask, expected))?;
+        }
+        Ok(())
     }
 
     pub(super) fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
@@ -456,66 +346,4 @@ fn check_size(name: &str, shape: &Shape) -> Result<(), Error> {
 /// `a · b`, or a sentence about `name`.
 fn checked_product(name: &str, a: usize, b: usize) -> Result<usize, Error> {
     a.checked_mul(b).ok_or_else(|| Error::Invalid(format!("{name} would have an axis of {a}·{b} elements")))
-}
-
-/// The four sizes that masks are measured against.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScoreSizes {
-    pub(crate) batch: usize,
-    pub(crate) num_heads: usize,
-    pub(crate) num_queries: usize,
-    pub(crate) num_keys: usize,
-}
-
-impl ScoreSizes {
-    /// `Err` ends the sentence "`valid_lens` has shape …, but".
-    fn check_valid_lens(self, axes: &[usize]) -> Result<(), String> {
-        let Self { batch, num_queries, .. } = self;
-        if axes == [batch] || axes == [batch, num_queries] {
-            return Ok(());
-        }
-        Err(format!("must have shape (B,) = ({batch},) or (B, Lq) = ({batch}, {num_queries})"))
-    }
-
-    /// Where elements of a mask of these axes lie; `Err` ends the sentence "`attend_mask` has shape …, but".
-    pub(crate) fn mask_strides(self, axes: &[usize]) -> Result<MaskStrides, String> {
-        let Self { batch, num_heads, num_queries, num_keys } = self;
-        let map = num_queries * num_keys;
-        match *axes {
-            [q, k] if [q, k] == [num_queries, num_keys] => Ok(MaskStrides { batch: 0, head: 0 }),
-            [b, q, k] if [b, q, k] == [batch, num_queries, num_keys] => Ok(MaskStrides { batch: map, head: 0 }),
-            [b, h, q, k]
-                if (b == 1 || b == batch) && (h == 1 || h == num_heads) && [q, k] == [num_queries, num_keys] =>
-            {
-                Ok(MaskStrides { batch: if b == 1 { 0 } else { h * map }, head: if h == 1 { 0 } else { map } })
-            }
-            _ => Err(format!(
-                "must have shape (Lq, Lk), (B, Lq, Lk) or (1|B, 1|H, Lq, Lk) with B = {batch}, H = {num_heads}, Lq = {num_queries}, Lk = {num_keys}"
-            )),
-        }
-    }
-}
-
-impl Graph {
-    /// The strides of a mask of checked shape.
-    pub(crate) fn mask_strides(&self, sizes: ScoreSizes, mask: ValueId) -> MaskStrides {
-        sizes.mask_strides(self.value(mask).shape.axes()).expect("the builder should have checked the mask")
-    }
-
-    /// What the masks of a softmax are measured against.
-    pub(crate) fn softmax_sizes(&self, op: &Softmax) -> ScoreSizes {
-        let &[batch_heads, num_queries, columns] = self.value(op.scores).shape.axes() else {
-            unreachable!("the builder should have checked the scores");
-        };
-        let batch = batch_heads / op.num_heads;
-        ScoreSizes { batch, num_heads: op.num_heads, num_queries, num_keys: columns - op.extra_keys }
-    }
-
-    /// What the masks of a streaming op are measured against.
-    pub(crate) fn score_sizes(&self, op: &Scores) -> ScoreSizes {
-        let length = |id: ValueId| self.value(id).shape.axes()[1];
-        let batch = self.value(op.query.tensor).shape.axes()[0];
-        let num_keys = length(op.key.tensor) - op.extra_keys;
-        ScoreSizes { batch, num_heads: op.num_heads, num_queries: length(op.query.tensor), num_keys }
-    }
 }

@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-use super::builder::ScoreSizes;
-use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, Scores, TransposeHeads, ValueId};
+use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, ScoreSizes, Scores, TransposeHeads, ValueId};
 
 /// A box of a node's space of (batch, rows, cols).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -176,13 +176,13 @@ impl Graph {
         groups
     }
 
-    /// The streaming nodes that read a value, if nothing else does: they take it from any columns.
-    fn streaming_user(&self, id: ValueId) -> Option<Vec<usize>> {
-        let users: Vec<_> =
-            (0..self.nodes().len()).filter(|&index| self.nodes()[index].op.operands().contains(&Some(id))).collect();
-        let streaming = |op: &Op| matches!(op, Op::Attention(_) | Op::AttentionWeights(_));
-        let only = !users.is_empty() && users.iter().all(|&index| streaming(&self.nodes()[index].op));
-        (only && !self.outputs().contains(&id)).then_some(users.into_iter().take(1).collect())
+    /// The first of the streaming nodes that read a value, if nothing else does: they take it from any columns.
+    fn streaming_user(&self, id: ValueId) -> Option<usize> {
+        let reads = |index: &usize| self.nodes()[*index].op.operands().contains(&Some(id));
+        let streams = |index: usize| matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_));
+        let mut users = (0..self.nodes().len()).filter(reads);
+        let first = users.next()?;
+        (streams(first) && users.all(streams) && !self.outputs().contains(&id)).then_some(first)
     }
 
     /// Whether an attention in it never stores its scores.

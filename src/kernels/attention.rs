@@ -113,8 +113,8 @@ const WEIGHTS_TILE: usize = 16;
 /// Words of a query and of a value that one group of four is.
 const FOUR: usize = 4;
 
-/// How `attention_texels` divides a head of this width: what is unrolled must not be too much text, and what is not must be
-/// worth loading.
+/// How `attention_texels` divides a head of this width: what is unrolled must not be too much text, and what is not must
+/// be worth loading.
 #[derive(Clone, Copy)]
 struct Division {
     /// Rows of one lane.
@@ -142,13 +142,19 @@ impl Division {
 /// The widest head whose loops are unrolled.
 const NARROW: usize = 64;
 
+/// Widths of one head: of queries and keys, of values.
+fn widths(op: &Attention) -> [usize; 2] {
+    [op.scores.query.count / op.scores.num_heads, op.value.count / op.scores.num_kv_heads]
+}
+
 /// Rounds of all loops of one invocation of a kernel that streams.
 pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
     let num_keys = graph.value(op.scores.key.tensor).shape.axes()[1];
-    let [head_dim, value_dim] = [op.scores.query.count / op.scores.num_heads, op.value.count / op.scores.num_kv_heads];
+    let [head_dim, value_dim] = widths(op);
     let rounds = match kernel {
         TEXELS => {
-            // Tiles of at least four keys, or of 16 of a wide head, which is gone through group by group; some more on either side.
+            // Tiles of at least four keys, or of 16 of a wide head, which is gone through group by group; and some more on
+            // either side.
             let [keys, rolled] = if head_dim.max(value_dim) <= NARROW { [4, 0] } else { [16, head_dim / FOUR] };
             (num_keys / keys + 4) * (1 + rolled)
         }
@@ -179,41 +185,55 @@ fn from_buffers(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> &'sta
     }
 }
 
-pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
-    let value_dim = op.value.count / op.scores.num_kv_heads;
-    let head_dim = op.scores.query.count / op.scores.num_heads;
-    let group_rows = request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads);
-    let blocks = |rows: usize, parts: usize| {
-        let blocks = parts * group_rows.div_ceil(rows) * op.scores.num_kv_heads * request.block.batches.len();
-        fold(blocks as u64, request.profile)
-    };
-    let Scores { attend_mask, bias, .. } = op.scores;
-    let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
-    let streams_texels = [op.scores.query, op.scores.key, op.value].iter().all(|c| request.texels.contains(&c.tensor));
-    let mut value_parts = 1;
-    let (kernel, workgroups, text_constants) = if streams_texels {
+/// What a kernel's text and grid are made for.
+struct Form {
+    kernel: &'static str,
+    text_constants: Vec<(&'static str, u32)>,
+    /// Rows of a group (queries times the heads that share a key/value head) to a workgroup.
+    rows: usize,
+    /// Parts that the values are taken in.
+    value_parts: usize,
+}
+
+fn form(op: &Attention, request: &Request<'_>) -> Form {
+    let [head_dim, value_dim] = widths(op);
+    let operands = [op.scores.query, op.scores.key, op.value];
+    if operands.iter().all(|columns| request.texels.contains(&columns.tensor)) {
         let lanes = texels::lanes(request.profile);
-        let division = Division::new(lanes, head_dim, value_dim);
-        value_parts = division.value_parts;
-        constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
-        let text = vec![
+        let Division { rows, loads, holds, value_parts } = Division::new(lanes, head_dim, value_dim);
+        let text_constants = vec![
             ("LANES", size(lanes)),
-            ("ROWS", size(division.rows)),
-            ("LOADS", size(division.loads)),
-            ("HOLDS", division.holds.into()),
+            ("ROWS", size(rows)),
+            ("LOADS", size(loads)),
+            ("HOLDS", holds.into()),
             ("HEAD", size(head_dim / FOUR)),
             ("VALUE", size((value_dim / FOUR).div_ceil(value_parts))),
         ];
-        (TEXELS, blocks(lanes * division.rows, value_parts), text)
-    } else if choose(op, request) == ROW {
-        (ROW, blocks(WORKGROUP, 1), Vec::new())
-    } else {
-        (TILED, blocks(TILED_ROWS, 1), vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))])
+        return Form { kernel: TEXELS, text_constants, rows: lanes * rows, value_parts };
+    }
+    if choose(op, request) == ROW {
+        return Form { kernel: ROW, text_constants: Vec::new(), rows: WORKGROUP, value_parts: 1 };
+    }
+    let text_constants = vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))];
+    Form { kernel: TILED, text_constants, rows: TILED_ROWS, value_parts: 1 }
+}
+
+pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
+    let Form { kernel, text_constants, rows, value_parts } = form(op, request);
+    let Scores { attend_mask, bias, num_heads, num_kv_heads, .. } = op.scores;
+    let group_rows = request.block.rows.len() * (num_heads / num_kv_heads);
+    let blocks = group_rows.div_ceil(rows) * value_parts * num_kv_heads * request.block.batches.len();
+    let workgroups = fold(blocks as u64, request.profile);
+    let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
+    if kernel == TEXELS {
+        constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
+    }
+    let params = Params {
+        statistics: op.statistics.into(),
+        value_parts: size(value_parts),
+        grid_width: workgroups[0],
+        ..params(&op.scores, op.value, widths(op)[1], request)
     };
-    let mut params = params(&op.scores, op.value, value_dim, request);
-    params.statistics = op.statistics.into();
-    params.value_parts = size(value_parts);
-    params.grid_width = workgroups[0];
     Launch {
         kernel: Chosen::Ours(kernel),
         constants,
@@ -233,8 +253,7 @@ pub(super) fn launch_weights(op: &AttentionWeights, request: &Request<'_>) -> La
     // In place of the values stands the attention whose statistics follow its H·dv columns.
     let value_dim = statistics_columns(op, request) / op.scores.num_heads;
     let statistics = Columns { tensor: op.attention, first: value_dim * op.scores.num_heads, count: 0 };
-    let mut params = params(&op.scores, statistics, value_dim, request);
-    params.grid_width = workgroups[0];
+    let params = Params { grid_width: workgroups[0], ..params(&op.scores, statistics, value_dim, request) };
     Launch {
         kernel: Chosen::Ours("attention_weights"),
         constants: vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())],
@@ -250,9 +269,7 @@ pub(super) fn launch_weights(op: &AttentionWeights, request: &Request<'_>) -> La
 fn statistics_columns(op: &AttentionWeights, request: &Request<'_>) -> usize {
     let source = request.graph.nodes().iter().find(|node| node.output == op.attention);
     match source.map(|node| &node.op) {
-        Some(crate::graph::Op::Attention(attention)) => {
-            attention.value.count / attention.scores.num_kv_heads * attention.scores.num_heads
-        }
+        Some(crate::graph::Op::Attention(attention)) => widths(attention)[1] * attention.scores.num_heads,
         _ => unreachable!("the builder should have checked whose statistics these are"),
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![allow(unreachable_pub, reason = "a module of a test crate has nobody to be reached by")]
 
+mod bench;
 #[path = "../support/cases.rs"]
 mod cases;
 mod devices;

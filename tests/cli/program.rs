@@ -67,6 +67,8 @@ impl Folder {
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         // Snapshots hold lines of a certain width and nothing of what a developer logs.
         command.env_remove("RUST_LOG").env_remove("COLUMNS");
+        // Mesa's layer that orders devices speaks on stderr where there is no desktop; Vulkan's loader knows this switch.
+        command.env("NODEVICE_SELECT", "1");
         command
     }
 
