@@ -1,17 +1,22 @@
-// matmul, from texels, a subgroup to a tile:  out = lhs · rhs + bias
+// matmul, from texels, a subgroup to a tile:  out[b] = lhs[b] · rhs[b / group] + bias
 //
-//   lhs (M, K) · rhs (K, N) → out (M, N)
+//   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) → out (batch, M, N)
 //
-// One workgroup = one subgroup = ROWS rows × LANES·COLS·4 columns of `out`, four steps along K at a time.
+// One workgroup = one subgroup = ROWS rows × LANES·COLS·4 columns of one `out[b]`, four steps along K at a time. Lanes
+// are lanes of vectors there, so that the transposition of a 4 × 4 block, a lane's own, costs nothing.
 // One invocation = COLS groups of four columns of every row; it loads four words of its own rows of `lhs` and hands
 // them round.
 // Chosen on llvmpipe, Mesa's CPU adapter. There a load from a buffer is a loop over the lanes that puts words into a
 // vector one by one through memory, and a load from a texture is not: it is five times as fast. No barrier, no
 // workgroup memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
+// A hidden weight (−0, of SKIP_HIDDEN) takes no part: what is no number in `rhs` counts as 0 first, and a tile that met
+// any is summed once more, product by product.
 // Arithmetic intensity: 8·ROWS·LANES·COLS·4 operations per ROWS / LANES + 4·COLS loads of four words in every lane.
 
 // Constants
 override LHS_TEXELS: bool = true;
+override TRANSPOSE_RHS: bool = false;
+override SKIP_HIDDEN: bool = false;
 const LANES: u32 = 8u;
 const ROWS: u32 = 32u;
 const COLS: u32 = 2u;
@@ -19,17 +24,25 @@ const COLS: u32 = 2u;
 const FOURS: u32 = ROWS / 4u;
 const LOADS: u32 = ROWS / LANES;
 const SUMS: u32 = FOURS * COLS;
+// A hidden key's weight: −0.
+const HIDDEN: u32 = 0x80000000u;
+// The bits that infinities and NaN have all set.
+const EXPONENT: u32 = 0x7f800000u;
 // Texels in a row of a texture that holds a tensor, four words each, in the tensor's order: 2¹⁰.
 const TEXEL_ROW_LOG2: u32 = 10u;
 const TEXEL_ROW_MASK: u32 = 1023u;
 
 // Places in a tensor are computed modulo 2³²: `…_base` brings them into the bound window, which is smaller than that.
 struct Params {
+    batch_start: u32,
     row_start: u32,
     col_start: u32,
+    group: u32,
+    batches: u32,
     rows: u32,
     cols: u32,
     inner: u32,
+    all_rows: u32,
     all_cols: u32,
     lhs_base: u32,
     bias_base: u32,
@@ -51,19 +64,57 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-// lhs[row][k .. k + 4]
-fn load_lhs(row: u32, k: u32) -> vec4<f32> {
+// lhs[batch][row][k .. k + 4]
+fn load_lhs(batch: u32, row: u32, k: u32) -> vec4<f32> {
     // Rows past the block's end repeat its last one; their sums are not stored.
-    let word = (params.row_start + min(row, params.rows - 1u)) * params.inner + k;
+    let line = batch * params.all_rows + params.row_start + min(row, params.rows - 1u);
+    let word = line * params.inner + k;
     if LHS_TEXELS {
         return textureLoad(lhs_texels, texel(word), 0);
     }
     return lhs[(params.lhs_base + word) / 4u];
 }
 
-// rhs[k][col .. col + 4]
-fn load_rhs(k: u32, col: u32) -> vec4<f32> {
-    return textureLoad(rhs_texels, texel(k * params.all_cols + params.col_start + min(col, params.cols - 4u)), 0);
+// Column i of the block is rhs[batch / group][k + i][col .. col + 4].
+fn load_rhs(batch: u32, k: u32, col: u32) -> mat4x4<f32> {
+    let start = batch / params.group * params.inner * params.all_cols;
+    // Columns past the block's end repeat its last ones; their sums are not stored.
+    let inside = params.col_start + min(col, params.cols - 4u);
+    // From one word to the next of four texels: along K where rows of `rhs` are, else along N.
+    var first = start + k * params.all_cols + inside;
+    var stride = params.all_cols;
+    if TRANSPOSE_RHS {
+        first = start + inside * params.inner + k;
+        stride = params.inner;
+    }
+    let block = mat4x4<f32>(
+        textureLoad(rhs_texels, texel(first), 0),
+        textureLoad(rhs_texels, texel(first + stride), 0),
+        textureLoad(rhs_texels, texel(first + 2u * stride), 0),
+        textureLoad(rhs_texels, texel(first + 3u * stride), 0),
+    );
+    if TRANSPOSE_RHS {
+        return transpose(block);
+    }
+    return block;
+}
+
+fn is_no_number(words: vec4<f32>) -> vec4<bool> {
+    return (bitcast<vec4<u32>>(words) & vec4<u32>(EXPONENT)) == vec4<u32>(EXPONENT);
+}
+
+fn all_numbers(block: mat4x4<f32>) -> bool {
+    let odd = is_no_number(block[0]) | is_no_number(block[1]) | is_no_number(block[2]) | is_no_number(block[3]);
+    return !any(odd);
+}
+
+fn number_or_zero(words: vec4<f32>) -> vec4<f32> {
+    return select(words, vec4<f32>(), is_no_number(words));
+}
+
+// weight · words, or 0 where the weight is hidden.
+fn weighed(weight: f32, words: vec4<f32>) -> vec4<f32> {
+    return select(weight * words, vec4<f32>(), bitcast<u32>(weight) == HIDDEN);
 }
 
 fn load_bias(col: u32) -> vec4<f32> {
@@ -74,11 +125,12 @@ fn load_bias(col: u32) -> vec4<f32> {
     return vec4<f32>(bias[first], bias[first + 1u], bias[first + 2u], bias[first + 3u]);
 }
 
-fn store(row: u32, col: u32, sum: vec4<f32>) {
+fn store(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= params.rows || col >= params.cols {
         return;
     }
-    let word = (params.row_start + row) * params.all_cols + params.col_start + col;
+    let line = batch * params.all_rows + params.row_start + row;
+    let word = line * params.all_cols + params.col_start + col;
     // A parameter, not an override: a second pipeline would take longer to compile than all stores.
     if params.out_in_texels != 0u {
         textureStore(out_texels, texel(word), sum);
@@ -87,32 +139,56 @@ fn store(row: u32, col: u32, sum: vec4<f32>) {
     }
 }
 
+// Four rows of a column group again, without what is hidden. Rounds are few, for llvmpipe counts them.
+fn store_visible(batch: u32, row: u32, col: u32, added: vec4<f32>) {
+    var sums: array<vec4<f32>, 4>;
+    for (var k = 0u; k < params.inner; k += 4u) {
+        let right = load_rhs(batch, k, col);
+        for (var i = 0u; i < 4u; i++) { // unroll
+            let weights = load_lhs(batch, row + i, k);
+            sums[i] += weighed(weights.x, right[0]) + weighed(weights.y, right[1]);
+            sums[i] += weighed(weights.z, right[2]) + weighed(weights.w, right[3]);
+        }
+    }
+    for (var i = 0u; i < 4u; i++) { // unroll
+        store(batch, row + i, col, sums[i] + added);
+    }
+}
+
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocation_id) lane: u32) {
     let tiles_across = (params.cols + LANES * COLS * 4u - 1u) / (LANES * COLS * 4u);
-    let tile = workgroup.y * params.grid_width + workgroup.x;
+    let tiles = tiles_across * ((params.rows + ROWS - 1u) / ROWS);
+    let index = workgroup.y * params.grid_width + workgroup.x;
+    let tile = index % tiles;
     let row = tile / tiles_across * ROWS;
     let first_col = tile % tiles_across * LANES * COLS * 4u + lane * 4u;
     // The grid is folded into two dimensions and may have workgroups to spare.
-    if row >= params.rows {
+    if index / tiles >= params.batches {
         return;
     }
-    // sums[f · COLS + c][i] = out[row + 4f + i][column group c]
+    let batch = params.batch_start + index / tiles;
+    // sums[f · COLS + c][i] = out[batch][row + 4f + i][column group c]
     var sums: array<mat4x4<f32>, SUMS>;
+    var met_no_number = false;
     for (var k = 0u; k < params.inner; k += 4u) {
         var right: array<mat4x4<f32>, COLS>;
         for (var c = 0u; c < COLS; c++) { // unroll
-            let col = first_col + c * LANES * 4u;
-            right[c] = mat4x4<f32>(
-                load_rhs(k, col),
-                load_rhs(k + 1u, col),
-                load_rhs(k + 2u, col),
-                load_rhs(k + 3u, col),
-            );
+            let block = load_rhs(batch, k, first_col + c * LANES * 4u);
+            right[c] = block;
+            if SKIP_HIDDEN {
+                met_no_number = met_no_number || !all_numbers(block);
+                right[c] = mat4x4<f32>(
+                    number_or_zero(block[0]),
+                    number_or_zero(block[1]),
+                    number_or_zero(block[2]),
+                    number_or_zero(block[3]),
+                );
+            }
         }
         var left: array<vec4<f32>, LOADS>;
         for (var g = 0u; g < LOADS; g++) { // unroll
-            left[g] = load_lhs(row + g * LANES + lane, k);
+            left[g] = load_lhs(batch, row + g * LANES + lane, k);
         }
         for (var f = 0u; f < FOURS; f++) { // unroll
             let x = mat4x4<f32>(
@@ -131,8 +207,15 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         let added = load_bias(col);
         for (var f = 0u; f < FOURS; f++) { // unroll
             for (var i = 0u; i < 4u; i++) { // unroll
-                store(row + f * 4u + i, col, sums[f * COLS + c][i] + added);
+                store(batch, row + f * 4u + i, col, sums[f * COLS + c][i] + added);
             }
+        }
+    }
+    if SKIP_HIDDEN {
+        // A loop is left where nobody goes round; both ways of a question are gone there.
+        for (var again = 0u; again < select(0u, FOURS * COLS, met_no_number); again++) {
+            let col = first_col + again % COLS * LANES * 4u;
+            store_visible(batch, row + again / COLS * 4u, col, load_bias(col));
         }
     }
 }

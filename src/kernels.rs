@@ -154,8 +154,7 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
         Op::Attention(op) => attention::launch(op, request),
         Op::AttentionWeights(op) => attention::launch_weights(op, request),
         Op::Pack(_) => unreachable!("parameters should have been packed before anything runs"),
-        Op::TransposeQkv(op) => transpose::launch(op, "transpose_qkv", request),
-        Op::TransposeOutput(op) => transpose::launch(op, "transpose_output", request),
+        Op::TransposeQkv(op) | Op::TransposeOutput(op) => transpose::launch(op, request),
         Op::AppendKey(_) => append_key::launch(request),
         Op::Copy(op) => copy::launch(op, request),
         Op::Custom(op) => Launch {

@@ -27,13 +27,22 @@ fn check(
     kernel: &'static str,
     about: &str,
 ) {
+    check_with(gpu, layer, inputs, &options(Fuse::On, kernel), &format!("{about}, {kernel}"));
+}
+
+fn check_with(
+    gpu: &multihead::Gpu,
+    layer: &MultiHeadAttention,
+    inputs: &AttentionInputs,
+    options: &PlanOptions,
+    about: &str,
+) {
     let (truth, naive) = (layer.reference::<f64>(inputs).unwrap(), layer.reference::<f32>(inputs).unwrap());
     let device = multihead::Device::Gpu(gpu.clone());
     for with_weights in [false, true] {
         let call = inputs.call_shape();
-        let options = options(Fuse::On, kernel);
-        let plan = pollster::block_on(layer.compile_with(&device, &call, with_weights, &options)).unwrap();
-        assert!(plan.streams(), "{about}");
+        let plan = pollster::block_on(layer.compile_with(&device, &call, with_weights, options)).unwrap();
+        assert_eq!(plan.streams(), options.rewriting.fuse == Fuse::On, "{about}");
         let got = pollster::block_on(plan.run(inputs)).unwrap();
         let weights = got.attention_weights.as_ref();
         assert_eq!(weights.is_some(), with_weights);
@@ -41,7 +50,7 @@ fn check(
             let Some(got) = got else { continue };
             assert_eq!(got.shape(), truth[index].shape(), "{about}");
             let difference = first_difference(got.data(), truth[index].data(), naive[index].data());
-            assert_eq!(difference, None, "{about}, {kernel}, output {index} of {}", truth[index].shape());
+            assert_eq!(difference, None, "{about}, output {index} of {}", truth[index].shape());
         }
     }
 }
@@ -97,6 +106,53 @@ fn every_streaming_kernel_is_right_under_every_mask() {
                 check(&gpu, &layer, &inputs, kernel, &format!("{spec:?}, {name}"));
             }
         }
+    }
+}
+
+/// Products of whole heads from textures, scores in between, a hidden value that is no number among them.
+#[test]
+fn scores_from_texels_are_right_under_every_mask() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(82);
+    let preferred = ["matmul_texels", "transpose_qkv_texels", "transpose_output_texels"];
+    let options = PlanOptions {
+        rewriting: Rewriting { pack: true, fuse: Fuse::Off },
+        preferred_kernels: preferred.to_vec(),
+        ..PlanOptions::default()
+    };
+    let grouped = Spec { num_kv_heads: 2, value_dim: 8, ..Spec::new(2, 20, 40, 6, 12) };
+    for spec in [Spec::new(1, 33, 36, 3, 4), grouped, Spec::new(1, 5, 132, 1, 80)] {
+        let layer = spec.layer(&mut rng);
+        for (name, mask) in masks(&mut rng, &spec) {
+            let inputs = spec.inputs(&mut rng, mask);
+            let graph = layer.graph(&inputs.call_shape(), true).unwrap();
+            let summary = PlanSummary::with_options(&graph, gpu.profile(), &options).unwrap();
+            let taken = |kernel: &str| summary.steps.iter().any(|step| step.variant == kernel);
+            // Elsewhere no kernel reads textures.
+            let reads_texels = gpu.profile().name.starts_with("llvmpipe");
+            assert_eq!(preferred.iter().all(|kernel| taken(kernel)), reads_texels, "{summary}");
+            check_with(&gpu, &layer, &inputs, &options, &format!("{spec:?}, {name}"));
+        }
+    }
+}
+
+/// What is no number is left out where its key is hidden, for as many keys as rounds are to be had.
+#[test]
+fn a_hidden_value_that_is_no_number_takes_no_part_from_texels() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(83);
+    let layer = MultiHeadAttention::core(multihead::AttentionConfig::new(1)).unwrap();
+    for num_keys in [2000, 3840, 3844] {
+        let mut inputs = Spec::new(1, 2, num_keys, 1, 4).inputs(&mut rng, Mask { causal: true, ..Mask::default() });
+        let mut data = inputs.value.take().unwrap().into_data();
+        data[4..9].copy_from_slice(&[f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY, f32::NAN]);
+        inputs.value = Some(HostTensor::new([1, num_keys, 4], data).unwrap());
+        let options = PlanOptions {
+            rewriting: Rewriting { pack: true, fuse: Fuse::Off },
+            preferred_kernels: vec!["matmul_texels"],
+            ..PlanOptions::default()
+        };
+        check_with(&gpu, &layer, &inputs, &options, &format!("{num_keys} keys"));
     }
 }
 

@@ -134,13 +134,16 @@ impl Division {
             rows: if narrow { (16 / lanes).clamp(1, 4) } else { 1 },
             loads: if narrow { (8 / lanes).max(1) } else { 16 / lanes },
             holds: narrow,
-            value_parts: value_dim.div_ceil(2 * NARROW),
+            value_parts: value_dim.div_ceil(WIDEST_PART),
         }
     }
 }
 
 /// The widest head whose loops are unrolled.
 const NARROW: usize = 64;
+
+/// The most words of a value whose sums a lane keeps.
+pub(super) const WIDEST_PART: usize = 128;
 
 /// Widths of one head: of queries and keys, of values.
 fn widths(op: &Attention) -> [usize; 2] {

@@ -47,7 +47,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
             Slot::WriteTexels,
         ],
         params: matmul_texels::Params::LAYOUT,
-        overrides: &["LHS_TEXELS"],
+        overrides: &["LHS_TEXELS", "TRANSPOSE_RHS", "SKIP_HIDDEN"],
     },
 ];
 

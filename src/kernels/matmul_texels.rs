@@ -2,15 +2,19 @@
 
 use super::params::params;
 use super::{Chosen, Launch, Request, fold, matmul, size, texels, wrapped};
-use crate::graph::Matmul;
+use crate::graph::{Graph, Matmul};
 
 params! {
     pub(super) struct Params {
+        batch_start: u32,
         row_start: u32,
         col_start: u32,
+        group: u32,
+        batches: u32,
         rows: u32,
         cols: u32,
         inner: u32,
+        all_rows: u32,
         all_cols: u32,
         lhs_base: u32,
         bias_base: u32,
@@ -30,17 +34,21 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let &[lhs_base, _, bias_base, out_base] = request.bases else {
         unreachable!("a product should have three operands and an output");
     };
-    let [_, _, all_cols] = graph.space(node);
-    let inner = graph.value(op.rhs).shape.axes()[0];
+    let [_, all_rows, all_cols] = graph.space(node);
+    let inner = inner(graph, op);
     let lanes = texels::lanes(request.profile);
     let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
-    let workgroups = fold(tiles, request.profile);
+    let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
     let params = Params {
+        batch_start: size(block.batches.start),
         row_start: wrapped(block.rows.start as u64),
         col_start: size(block.cols.start),
+        group: size(op.group),
+        batches: size(block.batches.len()),
         rows: size(block.rows.len()),
         cols: size(block.cols.len()),
         inner: size(inner),
+        all_rows: wrapped(all_rows as u64),
         all_cols: size(all_cols),
         lhs_base,
         bias_base,
@@ -51,10 +59,27 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     };
     Launch {
         kernel: Chosen::Ours(matmul::TEXELS),
-        constants: vec![("LHS_TEXELS", request.texels.contains(&op.lhs))],
+        constants: vec![
+            ("LHS_TEXELS", request.texels.contains(&op.lhs)),
+            ("TRANSPOSE_RHS", op.transpose_rhs),
+            ("SKIP_HIDDEN", op.skip_hidden),
+        ],
         text_constants: vec![("LANES", size(lanes)), ("ROWS", size(ROWS)), ("COLS", size(COLS))],
-        rounds: inner as u64 / 4,
+        rounds: rounds(graph, op),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }
+}
+
+/// K.
+fn inner(graph: &Graph, op: &Matmul) -> usize {
+    graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0)
+}
+
+/// Rounds of all loops of one invocation: along K, and, where something is hidden, once more for every four rows of a
+/// column group.
+pub(super) fn rounds(graph: &Graph, op: &Matmul) -> u64 {
+    let again = if op.skip_hidden { ROWS / 4 * COLS } else { 0 };
+    let along = inner(graph, op) / 4;
+    ((1 + again) * along + again) as u64
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{attention, matmul};
+use super::{attention, matmul, matmul_texels, transpose};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
@@ -15,6 +15,9 @@ pub(crate) const ROW_WORDS: usize = 4096;
 
 /// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
 const MOST_STAGED_BYTES: u64 = 16 << 20;
+
+/// Scores of wide heads are stored up to this size.
+const MOST_SCORE_BYTES: u64 = 32 << 20;
 
 /// Fewer operations than this do not repay the second that unrolled text takes to compile.
 const FEWEST_FLOPS: u64 = 1 << 24;
@@ -84,8 +87,26 @@ pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfil
         && attention::rounds(attention::TEXELS, graph, op) <= super::most_rounds(profile)
 }
 
+/// Whether a CPU adapter gains by streaming: much work from texels, or so little from buffers that dispatches cost more.
+pub(crate) fn gains(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
+    let flops = graph.attention_flops(op);
+    if lanes(profile) == 0 {
+        return false;
+    }
+    flops <= LITTLE_FLOPS || could_stream(graph, op, profile) && repays(flops) && !scores_are_cheaper(graph, op)
+}
+
+/// Whether products of whole heads, with scores in between, take less time than streaming them, and little memory:
+/// sums of a wide head do not fit a lane, so that the scores are computed anew for every part of its values.
+fn scores_are_cheaper(graph: &Graph, op: &Attention) -> bool {
+    let sizes = graph.score_sizes(&op.scores);
+    let num_scores = [sizes.batch, sizes.num_heads, sizes.num_queries, sizes.num_keys];
+    let bytes = num_scores.iter().fold(4_u64, |bytes, &size| bytes.saturating_mul(size as u64));
+    op.value.count / op.scores.num_kv_heads > attention::WIDEST_PART && bytes <= MOST_SCORE_BYTES
+}
+
 /// Whether unrolled text is worth compiling for this many operations.
-pub(crate) fn repays(flops: u64) -> bool {
+fn repays(flops: u64) -> bool {
     flops >= FEWEST_FLOPS
 }
 
@@ -94,35 +115,56 @@ fn needs(node: &Node) -> Vec<ValueId> {
     match &node.op {
         Op::Matmul(op) => vec![op.rhs],
         Op::Attention(op) => vec![op.scores.query.tensor, op.scores.key.tensor, op.value.tensor],
+        Op::TransposeQkv(op) | Op::TransposeOutput(op) => vec![op.input],
         _ => Vec::new(),
     }
 }
 
-fn could_multiply(graph: &Graph, op: &Matmul) -> bool {
+fn could_multiply(graph: &Graph, op: &Matmul, profile: &DeviceProfile) -> bool {
     let axes = graph.value(op.rhs).shape.axes();
-    !op.transpose_rhs
-        && !op.skip_hidden
-        && axes.len() == 2
-        && axes.iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
+    axes[axes.len() - 2..].iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
+        && matmul_texels::rounds(graph, op) <= super::most_rounds(profile)
+}
+
+fn could_transpose(graph: &Graph, node: &Node) -> bool {
+    let [_, _, head_dim] = graph.space(node);
+    head_dim > 0 && head_dim.is_multiple_of(4)
 }
 
 impl Question<'_> {
     fn could_read(&self, node: &Node) -> bool {
         let (name, could) = match &node.op {
-            Op::Matmul(op) => (matmul::TEXELS, could_multiply(self.graph, op) && !self.users.contains(&op.lhs)),
+            Op::Matmul(op) => {
+                let could = could_multiply(self.graph, op, self.profile);
+                (matmul::TEXELS, could && !self.users.contains(&op.lhs))
+            }
+            Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
+            Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),
             // Weights are recovered by a kernel that sums word by word; the statistics must come from sums in that order.
             Op::Attention(op) => (attention::TEXELS, !op.statistics && could_stream(self.graph, op, self.profile)),
             _ => return false,
         };
-        let preferred = self.preferred.contains(&name);
-        let other = super::all().any(|kernel| kernel.op == node.op.name() && self.preferred.contains(&kernel.name));
-        let flops = self.graph.node_flops(node);
         let pays = match node.op {
-            Op::Attention(_) => flops > LITTLE_FLOPS,
-            _ => repays(flops),
+            Op::Attention(_) => self.graph.node_flops(node) > LITTLE_FLOPS,
+            _ => repays(self.graph.node_flops(node)),
         };
-        let worth = preferred || (pays && !other);
-        could && worth && !self.users.contains(&node.output)
+        could && self.is_wanted(node, name, pays)
+    }
+
+    /// Whether a transposition reads a texture. It pays beside a product that does.
+    fn could_copy(&self, node: &Node, kernel: &'static str) -> bool {
+        let beside = |other: &&Node| {
+            let reads = |reader: &Node, id: ValueId| reader.op.operands().contains(&Some(id));
+            matches!(other.op, Op::Matmul(_)) && (reads(other, node.output) || reads(node, other.output))
+        };
+        let pays = self.graph.nodes().iter().filter(beside).any(|product| self.could_read(product));
+        could_transpose(self.graph, node) && self.is_wanted(node, kernel, pays)
+    }
+
+    fn is_wanted(&self, node: &Node, kernel: &'static str, pays: bool) -> bool {
+        let preferred = self.preferred.contains(&kernel);
+        let other = super::all().any(|kernel| kernel.op == node.op.name() && self.preferred.contains(&kernel.name));
+        (preferred || (pays && !other)) && !self.users.contains(&node.output)
     }
 
     fn stored(&self, nodes: &BTreeSet<usize>) -> BTreeSet<ValueId> {
@@ -145,6 +187,7 @@ impl Question<'_> {
             Op::Matmul(op) if op.bias == Some(id) => false,
             Op::Matmul(op) => nodes.contains(&index) && (op.lhs == id || op.rhs == id),
             op @ Op::Attention(_) => nodes.contains(&index) && !op.operands()[3..].contains(&Some(id)),
+            Op::TransposeQkv(_) | Op::TransposeOutput(_) => nodes.contains(&index),
             _ => false,
         };
         let mut readers = (0..self.graph.nodes().len())

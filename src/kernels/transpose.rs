@@ -1,4 +1,4 @@
-//! `transpose_qkv` and `transpose_output` on the GPU: copies, an element to an invocation.
+//! `transpose_qkv` and `transpose_output` on the GPU: copies, an element to an invocation, or a texel.
 //!
 //! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
@@ -21,26 +21,51 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 2] = [
-    kernel("transpose_qkv", include_str!("../../shaders/transpose_qkv.wgsl")),
-    kernel("transpose_output", include_str!("../../shaders/transpose_output.wgsl")),
+pub(super) static KERNELS: [Kernel; 4] = [
+    from_buffers(QKV, include_str!("../../shaders/transpose_qkv.wgsl")),
+    from_texels(QKV_TEXELS, QKV, include_str!("../../shaders/transpose_qkv_texels.wgsl")),
+    from_buffers(OUTPUT, include_str!("../../shaders/transpose_output.wgsl")),
+    from_texels(OUTPUT_TEXELS, OUTPUT, include_str!("../../shaders/transpose_output_texels.wgsl")),
 ];
 
-const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
+const QKV: &str = "transpose_qkv";
+const OUTPUT: &str = "transpose_output";
+pub(super) const QKV_TEXELS: &str = "transpose_qkv_texels";
+pub(super) const OUTPUT_TEXELS: &str = "transpose_output_texels";
+
+const fn from_buffers(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel { name, op: name, wgsl, slots: &[Slot::Read(0), Slot::Write], params: Params::LAYOUT, overrides: &[] }
+}
+
+const fn from_texels(name: &'static str, op: &'static str, wgsl: &'static str) -> Kernel {
+    let slots = &[Slot::ReadTexels(0), Slot::Write, Slot::WriteTexels];
+    Kernel { name, op, wgsl, slots, params: Params::LAYOUT, overrides: &["OUT_TEXELS"] }
 }
 
 /// Elements to a workgroup.
 const WORKGROUP: usize = 256;
 
-pub(super) fn launch(op: &TransposeHeads, kernel: &'static str, request: &Request<'_>) -> Launch {
+/// Texels to a workgroup.
+const TEXEL_WORKGROUP: usize = 64;
+
+pub(super) fn launch(op: &TransposeHeads, request: &Request<'_>) -> Launch {
     let Request { graph, node, block, .. } = request;
     let [_, length, head_dim] = graph.space(node);
     let &[input_base, out_base] = request.bases else {
         unreachable!("a transposition should have one operand and an output");
     };
     let [batches, rows] = [block.batches.len(), block.rows.len()];
-    let workgroups = fold((batches * rows * head_dim).div_ceil(WORKGROUP) as u64, request.profile);
+    let (kernel, elements) = match (request.texels.contains(&op.input), node.op.name()) {
+        (false, QKV) => (QKV, WORKGROUP),
+        (false, _) => (OUTPUT, WORKGROUP),
+        (true, QKV) => (QKV_TEXELS, 4 * TEXEL_WORKGROUP),
+        (true, _) => (OUTPUT_TEXELS, 4 * TEXEL_WORKGROUP),
+    };
+    let workgroups = fold((batches * rows * head_dim).div_ceil(elements) as u64, request.profile);
+    let constants = match kernel {
+        QKV | OUTPUT => Vec::new(),
+        _ => vec![("OUT_TEXELS", request.texels.contains(&node.output))],
+    };
     let params = Params {
         batch_start: size(block.batches.start),
         row_start: size(block.rows.start),
@@ -55,7 +80,7 @@ pub(super) fn launch(op: &TransposeHeads, kernel: &'static str, request: &Reques
     };
     Launch {
         kernel: Chosen::Ours(kernel),
-        constants: Vec::new(),
+        constants,
         text_constants: Vec::new(),
         rounds: 0,
         params: bytemuck::bytes_of(&params).to_vec(),

@@ -34,10 +34,7 @@ fn check_names(preferred: &[&'static str]) -> Result<(), Error> {
 fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options: &PlanOptions) -> bool {
     let asks_weights = graph.outputs().iter().any(|&id| graph.is_softmax(id));
     let gains = match profile.kind {
-        // Barriers are slow there, and what reads buffers word by word takes long to compile and to run.
-        AdapterKind::Cpu => {
-            texels::could_stream(graph, attention, profile) && texels::repays(graph.attention_flops(attention))
-        }
+        AdapterKind::Cpu => texels::gains(graph, attention, profile),
         _ => true,
     };
     let wanted = match options.rewriting.fuse {
