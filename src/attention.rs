@@ -14,6 +14,7 @@ mod weights;
 pub use by_head::OutputByHead;
 pub use call::CallShape;
 pub use config::AttentionConfig;
+pub(crate) use config::divides;
 pub use layer::MultiHeadAttention;
 pub use mask::Mask;
 pub use run::{AttentionOutput, AttentionPlan};

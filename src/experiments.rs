@@ -1,4 +1,5 @@
-//! The experiments of D2L §10.3, and a survey of what heads do: each runs on a device through the same graph as any call.
+//! The experiments of D2L §10.3, and a survey of what heads do: each runs on a device through the same graph as any
+//! call.
 //!
 //! | module | claim |
 //! |---|---|
@@ -10,9 +11,10 @@
 //! | [`grouped_query`] | key/value heads pooled into groups: what the cache saves, what the output loses |
 //! | [`survey`] | every head of a model: statistics, patterns, labelled links, pruning |
 //!
-//! Each has `Options` with the text's numbers as default, a `run` that is async and touches neither files nor the
-//! terminal, and a `Report` that prints as a table and serialises as JSON; with the feature `plot`, a report also draws
-//! itself (`picture`) and makes an interactive page (`page`). The [guide](crate::guide) tells the story.
+//! Each has a `run` that is async and touches neither files nor the terminal, and a `Report` that prints as a table and
+//! serialises as JSON; with the feature `plot`, a report also draws itself (`picture`) and makes an interactive page
+//! (`page`). The first five have `Options` with the text's numbers as default, the other two take cases. The
+//! [guide](crate::guide) tells the story.
 //!
 //! ```
 //! use multihead::{Device, DeviceChoice, experiments::alignment};
@@ -52,12 +54,4 @@ fn between(what: &str, value: usize, least: usize, most: usize) -> Result<(), Er
         value: value.to_string(),
         allowed: format!("must be between {least} and {most}"),
     })
-}
-
-/// Refuses a remainder.
-fn divides(what: &str, value: usize, divisor_name: &str, divisor: usize) -> Result<(), Error> {
-    if value.is_multiple_of(divisor) {
-        return Ok(());
-    }
-    Err(Error::NotDivisible { what: what.into(), value, divisor_name: divisor_name.into(), divisor })
 }

@@ -1,22 +1,24 @@
 //! Letters of one word attend to letters of another by dot products of shared random embeddings.
 //!
-//! Equal letters have the same embedding, others nearly orthogonal ones (Vaswani et al. 2017, §3.2.1; a map as D2L §11.4
-//! draws them for words). So a letter with one partner attends sharply, one with k copies in the other word splits its
-//! attention k ways, and one without a partner has nothing to go by and stays diffuse. Random directions of D numbers
-//! have a cosine of about 1/√D: the narrower the embeddings, the more letters look alike, until the three regimes run
-//! into each other.
+//! Equal letters have the same embedding, others nearly orthogonal ones (Vaswani et al. 2017, §3.2.1; a map as D2L
+//! §11.4 draws them for words). So a letter with one partner attends sharply, one with k copies in the other word
+//! splits its attention k ways, and one without a partner has nothing to go by and stays diffuse. Random directions of
+//! D numbers have a cosine of about 1/√D: the narrower the embeddings, the more letters look alike, until the three
+//! regimes run into each other.
 
 use std::fmt;
 
 use serde::Serialize;
+use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::between;
-use super::random::Normal;
+use super::random::embeddings;
 use crate::attention::{AttentionConfig, AttentionInputs, Mask, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
-use crate::heads::{CountedQueries, statistics};
+use crate::heads::{CountedQueries, mean_entropy_bits};
+use crate::maps::AttentionMap;
 use crate::shape::HostTensor;
 
 /// More letters make no picture.
@@ -94,6 +96,8 @@ pub struct Letter {
 pub struct Report {
     /// Where it was computed.
     pub device: String,
+    /// See [`Options::seed`].
+    pub seed: u64,
     /// D.
     pub embedding_dim: usize,
     /// One for each letter of the query word.
@@ -124,8 +128,8 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     let [query, key] = [letters("query", &options.query)?, letters("key", &options.key)?];
     let config = AttentionConfig { scale: Some(options.sharpness), ..AttentionConfig::new(1) };
     let inputs = AttentionInputs {
-        query: embedded(&query, options)?,
-        key: Some(embedded(&key, options)?),
+        query: embeddings(&query, options.embedding_dim, options.seed)?,
+        key: Some(embeddings(&key, options.embedding_dim, options.seed)?),
         value: None,
         mask: Mask::default(),
     };
@@ -134,21 +138,24 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     let letters = rated(&query, &key, &weights)?;
     Ok(Report {
         device: device.name().into(),
+        seed: options.seed,
         embedding_dim: options.embedding_dim,
         separated: letters.iter().all(|letter| letter.holds),
         letters,
-        keys: key.into_iter().map(str::to_owned).collect(),
+        keys: key,
         weights,
     })
 }
 
-/// A word's letters as a reader counts them: grapheme clusters (UAX #29).
-fn letters<'a>(which: &str, word: &'a str) -> Result<Vec<&'a str>, Error> {
+/// A word's letters as a reader counts them: grapheme clusters (UAX #29), composed (NFC), so that "é" is one letter
+/// however it was typed.
+fn letters(which: &str, word: &str) -> Result<Vec<String>, Error> {
     if word.trim().is_empty() {
         return Err(Error::Invalid(format!("the {which} word has no letters; give a word such as \"attention\"")));
     }
-    // Counted only so far as is needed to refuse.
-    let letters: Vec<&str> = word.graphemes(true).take(MOST_LETTERS + 1).collect();
+    let word: String = word.nfc().collect();
+    // Kept only so far as is needed to refuse.
+    let letters: Vec<String> = word.graphemes(true).take(MOST_LETTERS + 1).map(str::to_owned).collect();
     if letters.len() > MOST_LETTERS {
         return Err(Error::OutOfRange {
             what: format!("the number of letters of the {which} word"),
@@ -159,35 +166,20 @@ fn letters<'a>(which: &str, word: &'a str) -> Result<Vec<&'a str>, Error> {
     Ok(letters)
 }
 
-/// (1, letters, D): for each letter its own random direction, the same in both words.
-fn embedded(letters: &[&str], options: &Options) -> Result<HostTensor, Error> {
-    let mut data = Vec::with_capacity(letters.len() * options.embedding_dim);
-    for letter in letters {
-        let mut normal = Normal::new(letter_seed(letter, options.seed));
-        let direction: Vec<f64> = (0..options.embedding_dim).map(|_| normal.next()).collect();
-        let length = direction.iter().map(|x| x * x).sum::<f64>().sqrt();
-        #[expect(clippy::cast_possible_truncation, reason = "f32 is what devices compute in")]
-        data.extend(direction.iter().map(|x| (x / length) as f32));
-    }
-    HostTensor::new([1, letters.len(), options.embedding_dim], data)
-}
-
-/// A letter's own seed: FNV-1a over its bytes, so that it depends on nothing else.
-fn letter_seed(letter: &str, seed: u64) -> u64 {
-    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    letter.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-fn rated(query: &[&str], key: &[&str], weights: &HostTensor) -> Result<Vec<Letter>, Error> {
+fn rated(query: &[String], key: &[String], weights: &HostTensor) -> Result<Vec<Letter>, Error> {
     let rows = weights.data().chunks_exact(key.len());
     query.iter().zip(rows).map(|(letter, row)| rated_letter(letter, key, row)).collect()
 }
 
-fn rated_letter(letter: &str, key: &[&str], row: &[f32]) -> Result<Letter, Error> {
-    let partners: Vec<f64> =
-        key.iter().zip(row).filter(|(other, _)| **other == letter).map(|(_, &weight)| f64::from(weight)).collect();
-    let of_row = HostTensor::new([1, 1, 1, row.len()], row.to_vec())?;
-    let effective_keys = statistics(&of_row, 0, CountedQueries::default())?[0].effective_keys;
+fn rated_letter(letter: &str, key: &[impl AsRef<str>], row: &[f32]) -> Result<Letter, Error> {
+    let partners: Vec<f64> = key
+        .iter()
+        .zip(row)
+        .filter(|(other, _)| other.as_ref() == letter)
+        .map(|(_, &weight)| f64::from(weight))
+        .collect();
+    let map = AttentionMap::new(row, 1, row.len())?;
+    let effective_keys = mean_entropy_bits(&map, CountedQueries::default()).exp2();
     // From +0: an empty float sum is −0, which would print as "-0.000".
     let share_on_partners = partners.iter().fold(0.0, |sum, share| sum + share);
     let (regime, holds) = match partners.len() {
@@ -245,15 +237,8 @@ mod tests {
 
     #[test]
     fn letters_are_what_a_reader_counts() {
-        assert_eq!(letters("query", "ne\u{301}e").unwrap(), ["n", "e\u{301}", "e"]);
+        assert_eq!(letters("query", "ne\u{301}e").unwrap(), ["n", "é", "e"]);
         assert_eq!(letters("query", "👩‍🚀ab").unwrap().len(), 3);
         assert!(letters("query", "").is_err() && letters("query", " \t").is_err());
-    }
-
-    #[test]
-    fn a_letter_keeps_its_embedding_whatever_word_it_stands_in() {
-        assert_eq!(letter_seed("t", 3), letter_seed("t", 3));
-        assert_ne!(letter_seed("t", 3), letter_seed("t", 4));
-        assert_ne!(letter_seed("t", 3), letter_seed("r", 3));
     }
 }

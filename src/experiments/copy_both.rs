@@ -50,9 +50,11 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 65,536 pairs of values of 16 numbers: sampling moves the error by about 0.0004.
+    /// N = 32,768 pairs of values of m = 32 numbers. A fit flatters the samples that it was made on: on average it
+    /// comes out m / 2N = 0.0005 of itself below √½, at 0.7068. Sampling moves that by 0.0003, and for this seed all
+    /// four errors of one head lie between 0.706 and 0.707.
     fn default() -> Self {
-        Self { num_samples: 65_536, value_dim: 16, seed: 0 }
+        Self { num_samples: 32_768, value_dim: 32, seed: 0 }
     }
 }
 
@@ -83,6 +85,8 @@ pub struct Control {
 pub struct Report {
     /// Where it was computed.
     pub device: String,
+    /// See [`Options::seed`].
+    pub seed: u64,
     /// See [`Options::num_samples`].
     pub num_samples: usize,
     /// See [`Options::value_dim`].
@@ -109,23 +113,24 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     for split in SPLITS {
         mixed.push(samples.attend(device, split).await?);
     }
-    let rows = mixed.iter().map(|mixed| Row {
+    let readouts: Vec<Readout> = mixed.iter().map(|mixed| Readout::fitted(&mixed.mixtures, &wanted)).collect();
+    let rows = mixed.iter().zip(&readouts).map(|(mixed, readout)| Row {
         heads: mixed.weights.len(),
         weights: mixed.weights.clone(),
-        relative_error: Readout::fitted(&mixed.mixtures, &wanted).relative_error(&mixed.mixtures, &wanted),
+        relative_error: readout.relative_error(&mixed.mixtures, &wanted),
     });
-    let [fitted_on, given] = CONTROL.map(|split| &mixed[split]);
-    let readout = Readout::fitted(&fitted_on.mixtures, &wanted);
+    let [fitted_on, given] = CONTROL;
     Ok(Report {
         device: device.name().into(),
+        seed: options.seed,
         num_samples: options.num_samples,
         value_dim: options.value_dim,
         theory: THEORY,
         rows: rows.collect(),
         control: Control {
-            fitted_on: fitted_on.weights.clone(),
-            given: given.weights.clone(),
-            relative_error: readout.relative_error(&given.mixtures, &wanted),
+            fitted_on: mixed[fitted_on].weights.clone(),
+            given: mixed[given].weights.clone(),
+            relative_error: readouts[fitted_on].relative_error(&mixed[given].mixtures, &wanted),
         },
     })
 }
@@ -177,7 +182,8 @@ impl Samples {
 
     /// Attends to both positions of every sample with heads of these weights.
     ///
-    /// Position j has the key eⱼ, a head's query is the logarithm of its weights, so that the softmax gives the weights.
+    /// Position j has the key eⱼ, a head's query is the logarithm of its weights, so that the softmax gives the
+    /// weights.
     async fn attend(&self, device: &Device, split: &[[f64; 2]]) -> Result<Mixed, Error> {
         let (batch, num_heads) = (self.batch, split.len());
         let width = self.side_by_side * self.value_dim;

@@ -9,9 +9,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::between;
 use super::rows::counted_queries;
-use super::{between, divides};
-use crate::attention::{AttentionConfig, HeadSizes, Linear, MultiHeadAttention, Weights};
+use crate::attention::{AttentionConfig, HeadSizes, Linear, MultiHeadAttention, Weights, divides};
 use crate::device::Device;
 use crate::error::Error;
 use crate::heads::Change;
@@ -109,8 +109,7 @@ async fn layer(device: &Device, name: &str, case: &Case) -> Result<Layer, Error>
 /// [`Error::OutOfRange`], [`Error::NotDivisible`] where there would be no groups of one size.
 pub fn pooled(weights: &Weights, sizes: HeadSizes, num_groups: usize, pooling: Pooling) -> Result<Weights, Error> {
     between("the number of groups", num_groups, 1, sizes.num_kv_heads)?;
-    divides("num_kv_heads", sizes.num_kv_heads, "the number of groups", num_groups)?;
-    let group = sizes.num_kv_heads / num_groups;
+    let group = divides("num_kv_heads", sizes.num_kv_heads, "the number of groups", num_groups)?;
     let linear = |linear: &Linear, head_dim: usize| {
         let width = linear.weight.shape().axes()[1];
         let weight = pool(linear.weight.data(), head_dim * width, group, pooling);

@@ -1,16 +1,17 @@
 //! What more heads cost: no parameters and no matrix products, but exponentials, and whatever a device makes of it.
 //!
-//! With d = `num_hiddens` split among h heads, the four projections have 4d² parameters and a sequence of n tokens takes
-//! 8nd² + 4n²d floating-point operations in matrix products, whatever h is (Vaswani et al. 2017, §3.2.2; D2L §10.3). The
-//! softmax takes h·n² exponentials, which do grow. Counts are those of the graph, times those of the device.
+//! With d = `num_hiddens` split among h heads, the four projections have 4d² parameters and a sequence of n tokens
+//! takes 8nd² + 4n²d floating-point operations in matrix products, whatever h is (Vaswani et al. 2017, §3.2.2; D2L
+//! §10.3). The softmax takes h·n² exponentials, which do grow. Counts are those of the graph, times those of the
+//! device.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::random::Normal;
-use super::{between, divides, shapes};
-use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, MultiHeadAttention, Weights};
+use super::between;
+use super::random::{Normal, square_weights};
+use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, MultiHeadAttention, Weights, divides};
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, Op};
@@ -51,8 +52,10 @@ pub struct Row {
     pub flops: u64,
     /// 8nd² + 4n²d.
     pub flops_formula: u64,
-    /// Elements that the graph's softmax exponentiates: h·n².
+    /// Elements that the graph's softmax exponentiates.
     pub exponentials: u64,
+    /// h·n².
+    pub exponentials_formula: u64,
     /// Median time of a run on the device, in milliseconds, upload and readback left out; none where not measured.
     pub median_ms: Option<f64>,
 }
@@ -88,28 +91,25 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     }
     let mut rows = Vec::new();
     for &num_hiddens in &options.num_hiddens {
+        let random = (options.runs > 0).then(|| random(options.num_tokens, num_hiddens)).transpose()?;
         for &num_heads in &options.heads {
-            rows.push(row(device, options, num_hiddens, num_heads).await?);
+            let mut row = counted(options.num_tokens, num_hiddens, num_heads)?;
+            if let Some((weights, inputs)) = &random {
+                let layer = MultiHeadAttention::new(AttentionConfig::new(num_heads), weights.clone())?;
+                row.median_ms = Some(median_ms(device, &layer, inputs, options.runs).await?);
+            }
+            rows.push(row);
         }
     }
     let Options { num_tokens, runs, .. } = *options;
     Ok(Report { device: device.name().into(), num_tokens, runs, rows })
 }
 
-async fn row(device: &Device, options: &Options, num_hiddens: usize, num_heads: usize) -> Result<Row, Error> {
-    let Options { num_tokens, runs, .. } = *options;
-    let call = CallShape::self_attention([1, num_tokens, num_hiddens]);
-    let mut normal = Normal::new(0);
-    let weights = if runs > 0 { shapes::square_weights(&mut normal, num_hiddens)? } else { zeros(num_hiddens)? };
-    let layer = MultiHeadAttention::new(AttentionConfig::new(num_heads), weights)?;
-    let graph = layer.graph(&call, false)?;
-    let median_ms = if runs > 0 {
-        let input = normal.tensor([1, num_tokens, num_hiddens], 1.0)?;
-        Some(median_ms(device, &layer, AttentionInputs::self_attention(input), runs).await?)
-    } else {
-        None
-    };
-    let (n, d) = (num_tokens as u64, num_hiddens as u64);
+/// A row without a time.
+fn counted(num_tokens: usize, num_hiddens: usize, num_heads: usize) -> Result<Row, Error> {
+    let layer = MultiHeadAttention::new(AttentionConfig::new(num_heads), zeros(num_hiddens)?)?;
+    let graph = layer.graph(&CallShape::self_attention([1, num_tokens, num_hiddens]), false)?;
+    let (n, d, h) = (num_tokens as u64, num_hiddens as u64, num_heads as u64);
     Ok(Row {
         num_hiddens,
         heads: num_heads,
@@ -118,8 +118,17 @@ async fn row(device: &Device, options: &Options, num_hiddens: usize, num_heads: 
         flops: graph.flops(),
         flops_formula: 8 * n * d * d + 4 * n * n * d,
         exponentials: exponentials(&graph),
-        median_ms,
+        exponentials_formula: h * n * n,
+        median_ms: None,
     })
+}
+
+/// What every number of heads of one width is timed with.
+fn random(num_tokens: usize, num_hiddens: usize) -> Result<(Weights, AttentionInputs), Error> {
+    let mut normal = Normal::new(0);
+    let weights = square_weights(&mut normal, num_hiddens)?;
+    let input = normal.tensor([1, num_tokens, num_hiddens], 1.0)?;
+    Ok((weights, AttentionInputs::self_attention(input)))
 }
 
 /// Projections that are only counted: their zeros are never touched.
@@ -140,14 +149,14 @@ fn exponentials(graph: &Graph) -> u64 {
 async fn median_ms(
     device: &Device,
     layer: &MultiHeadAttention,
-    inputs: AttentionInputs,
+    inputs: &AttentionInputs,
     runs: usize,
 ) -> Result<f64, Error> {
     let plan = layer.compile(device, &inputs.call_shape(), false).await?;
-    plan.run(&inputs).await?;
+    plan.run(inputs).await?;
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
-        times.push(plan.run(&inputs).await?.timing.gpu.as_secs_f64() * 1e3);
+        times.push(plan.run(inputs).await?.timing.gpu.as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
     Ok(f64::midpoint(times[(runs - 1) / 2], times[runs / 2]))
@@ -170,11 +179,34 @@ impl fmt::Display for Report {
             let Row { num_hiddens, heads, parameters, flops, exponentials, .. } = row;
             writeln!(f, "{num_hiddens:>5}  {heads:>5}  {parameters:>11}  {flops:>14}  {exponentials:>12}  {time}")?;
         }
-        let agrees = |row: &Row| row.parameters == row.parameters_formula && row.flops == row.flops_formula;
+        let agrees = |row: &Row| {
+            row.parameters == row.parameters_formula
+                && row.flops == row.flops_formula
+                && row.exponentials == row.exponentials_formula
+        };
         if self.rows.iter().all(agrees) {
-            writeln!(f, "\nparameters are 4d² and flops 8nd² + 4n²d in every row; exponentials are h·n²")
+            writeln!(f, "\nparameters are 4d², flops 8nd² + 4n²d and exponentials h·n² in every row")
         } else {
-            writeln!(f, "\nNOT every row has 4d² parameters and 8nd² + 4n²d flops")
+            writeln!(f, "\nNOT every row has 4d² parameters, 8nd² + 4n²d flops and h·n² exponentials")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_not_its_formula_is_said() {
+        let told = |change: fn(&mut Row)| {
+            let mut row = counted(5, 12, 3).unwrap();
+            change(&mut row);
+            Report { device: "cpu".into(), num_tokens: 5, runs: 0, rows: vec![row] }.to_string()
+        };
+        assert!(told(|_| ()).contains("in every row"));
+        let changes: [fn(&mut Row); 3] = [|row| row.parameters += 1, |row| row.flops += 1, |row| row.exponentials += 1];
+        for change in changes {
+            assert!(told(change).contains("NOT every row"));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Seeded random numbers: the same on every machine.
 
+use crate::attention::{Linear, Weights};
 use crate::error::Error;
 use crate::shape::{HostTensor, Shape};
 
@@ -38,9 +39,48 @@ impl Normal {
     }
 }
 
+/// (1, words, `width`): for each word a direction of its own, of length 1, which follows from the word and the seed
+/// alone.
+pub(super) fn embeddings(words: &[impl AsRef<str>], width: usize, seed: u64) -> Result<HostTensor, Error> {
+    let mut data = Vec::with_capacity(words.len() * width);
+    for word in words {
+        let mut normal = Normal::new(word_seed(word.as_ref(), seed));
+        let direction: Vec<f64> = (0..width).map(|_| normal.next()).collect();
+        let length = direction.iter().map(|x| x * x).sum::<f64>().sqrt();
+        #[expect(clippy::cast_possible_truncation, reason = "f32 is what devices compute in")]
+        data.extend(direction.iter().map(|x| (x / length) as f32));
+    }
+    HostTensor::new([1, words.len(), width], data)
+}
+
+/// FNV-1a over the word's bytes.
+fn word_seed(word: &str, seed: u64) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    word.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Four random (E, E) projections without biases, as D2L's layer has them.
+pub(super) fn square_weights(normal: &mut Normal, num_hiddens: usize) -> Result<Weights, Error> {
+    let deviation = (num_hiddens as f64).sqrt().recip();
+    let mut linear = || Ok(Linear { weight: normal.tensor([num_hiddens, num_hiddens], deviation)?, bias: None });
+    Ok(Weights { w_q: linear()?, w_k: linear()?, w_v: linear()?, w_o: linear()?, bias_k: None, bias_v: None })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_keeps_its_embedding_wherever_it_stands() {
+        let rows = |words: &[&str], seed: u64| -> Vec<Vec<f32>> {
+            embeddings(words, 16, seed).unwrap().data().chunks(16).map(<[f32]>::to_vec).collect()
+        };
+        let [attention, tea] = [rows(&["a", "t", "t", "e"], 3), rows(&["t", "e", "a"], 3)];
+        assert_eq!([&attention[0], &attention[1], &attention[2]], [&tea[2], &tea[0], &tea[0]]);
+        assert_ne!(attention[0], attention[1]);
+        assert_ne!(attention[1], rows(&["t"], 4)[0]);
+        assert!((attention[1].iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-6);
+    }
 
     #[test]
     fn numbers_are_normal_and_follow_from_the_seed() {

@@ -10,8 +10,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::between;
-use super::random::Normal;
-use crate::attention::{AttentionConfig, AttentionInputs, Linear, MultiHeadAttention, Weights};
+use super::random::{Normal, embeddings, square_weights};
+use crate::attention::{AttentionConfig, AttentionInputs, AttentionOutput, MultiHeadAttention, Weights};
+use crate::compare::Comparison;
 use crate::device::Device;
 use crate::error::Error;
 use crate::shape::{HostTensor, Shape};
@@ -71,6 +72,8 @@ pub struct Wiring {
 pub struct Report {
     /// Where it was computed.
     pub device: String,
+    /// See [`Options::seed`].
+    pub seed: u64,
     /// Self-attention, then cross-attention.
     pub wirings: Vec<Wiring>,
     /// Largest difference between self-attention and cross-attention to a copy of the same sequence: 0.
@@ -88,7 +91,7 @@ pub struct Report {
 pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     let [queries, keys] = [words("query", &options.query)?, words("key", &options.key)?];
     let module = module(options.seed)?;
-    let [a, b] = [embedded(&queries, options.seed)?, embedded(&keys, options.seed)?];
+    let [a, b] = [embeddings(&queries, NUM_HIDDENS, options.seed)?, embeddings(&keys, NUM_HIDDENS, options.seed)?];
     let own = AttentionInputs::self_attention(a.clone());
     let cross = AttentionInputs::cross_attention(a.clone(), b.clone());
     let order = Normal::new(options.seed).order(keys.len());
@@ -101,8 +104,10 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     for inputs in [&own, &cross, &copied, &both_shuffled, &values_shuffled] {
         outputs.push(module.run_with_weights(device, inputs).await?);
     }
-    let difference = |one: usize, other: usize| largest_difference(&outputs[one].output, &outputs[other].output);
-    let wiring = |name, keys: &[&str], inputs: &AttentionInputs, output: &crate::attention::AttentionOutput| {
+    let difference = |one: usize, other: usize| {
+        Comparison::new("output", &outputs[one].output, &outputs[other].output, 0.0).max_error
+    };
+    let wiring = |name, keys: &[&str], inputs: &AttentionInputs, output: &AttentionOutput| {
         Ok::<_, Error>(Wiring {
             name,
             queries: owned(&queries),
@@ -116,6 +121,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     };
     Ok(Report {
         device: device.name().into(),
+        seed: options.seed,
         wirings: vec![
             wiring("self-attention", &queries, &own, &outputs[0])?,
             wiring("cross-attention", &keys, &cross, &outputs[1])?,
@@ -146,41 +152,17 @@ fn owned(words: &[&str]) -> Vec<String> {
 
 /// A layer whose queries and keys share a projection.
 fn module(seed: u64) -> Result<MultiHeadAttention, Error> {
-    let mut normal = Normal::new(seed);
-    let deviation = (NUM_HIDDENS as f64).sqrt().recip();
-    let mut linear = || Ok::<_, Error>(Linear { weight: normal.tensor([NUM_HIDDENS; 2], deviation)?, bias: None });
-    let shared = linear()?;
-    let weights =
-        Weights { w_q: shared.clone(), w_k: shared, w_v: linear()?, w_o: linear()?, bias_k: None, bias_v: None };
+    let weights = square_weights(&mut Normal::new(seed), NUM_HIDDENS)?;
+    let weights = Weights { w_k: weights.w_q.clone(), ..weights };
     // A projected unit vector has a length of about √(1/H) in each head.
     let config = AttentionConfig { scale: Some(SHARPNESS * NUM_HEADS as f64), ..AttentionConfig::new(NUM_HEADS) };
     MultiHeadAttention::new(config, weights)
-}
-
-/// (1, words, E): for each word its own random direction.
-fn embedded(words: &[&str], seed: u64) -> Result<HostTensor, Error> {
-    let mut data = Vec::with_capacity(words.len() * NUM_HIDDENS);
-    for word in words {
-        let own = word
-            .bytes()
-            .fold(seed, |hash, byte| (hash.rotate_left(9) ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let deviation = (NUM_HIDDENS as f64).sqrt().recip();
-        data.extend(Normal::new(own).tensor([NUM_HIDDENS], deviation)?.into_data());
-    }
-    HostTensor::new([1, words.len(), NUM_HIDDENS], data)
 }
 
 /// The rows of (1, L, E) in another order.
 fn reordered(rows: &HostTensor, order: &[usize]) -> Result<HostTensor, Error> {
     let row = |&index: &usize| &rows.data()[index * NUM_HIDDENS..(index + 1) * NUM_HIDDENS];
     HostTensor::new(rows.shape().clone(), order.iter().flat_map(row).copied().collect())
-}
-
-/// NaN counts as largest, so that it shows.
-fn largest_difference(one: &HostTensor, other: &HostTensor) -> f64 {
-    let differences = one.data().iter().zip(other.data()).map(|(&a, &b)| f64::from((a - b).abs()));
-    differences
-        .fold(0.0, |largest, difference| if difference > largest || difference.is_nan() { difference } else { largest })
 }
 
 impl fmt::Display for Report {

@@ -8,9 +8,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::random::Normal;
-use super::{between, divides};
-use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, Mask, MultiHeadAttention, Weights};
+use super::between;
+use super::random::{Normal, square_weights};
+use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Mask, MultiHeadAttention, divides};
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, Op, Source, TransposeHeads};
@@ -93,13 +93,6 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
         calls.push(Call { about: about.into(), steps: steps(&layer, &inputs.call_shape())?, output });
     }
     Ok(Report { device: device.name().into(), num_hiddens, num_heads, calls })
-}
-
-/// Four random (E, E) projections without biases, as D2L's layer has them.
-pub(super) fn square_weights(normal: &mut Normal, num_hiddens: usize) -> Result<Weights, Error> {
-    let deviation = (num_hiddens as f64).sqrt().recip();
-    let mut linear = || Ok(Linear { weight: normal.tensor([num_hiddens, num_hiddens], deviation)?, bias: None });
-    Ok(Weights { w_q: linear()?, w_k: linear()?, w_v: linear()?, w_o: linear()?, bias_k: None, bias_v: None })
 }
 
 fn steps(layer: &MultiHeadAttention, call: &CallShape) -> Result<Vec<Step>, Error> {
