@@ -105,7 +105,7 @@ fn report_heads(weights: &HostTensor, entry: usize, tokens: &[String]) -> Result
 
 /// A sentence without its padding.
 fn words(tokens: &[String]) -> &[String] {
-    let length = tokens.iter().position(|token| token == "[PAD]").unwrap_or(tokens.len());
+    let length = tokens.iter().position(|token| token == io::PADDING_TOKEN).unwrap_or(tokens.len());
     &tokens[..length]
 }
 

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::maps::AttentionMap;
 use crate::shape::HostTensor;
 
-/// Which queries count, and where they stand among the keys. The default: all, query i at position i.
+/// Which queries and keys count, and where they stand. The default: all, query i at position i.
 ///
 /// Whatever is chosen here, a query that sees no key (its weights sum to 0) never counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,9 @@ pub struct CountedQueries {
     pub num_valid: Option<usize>,
     /// Query i stands at position i + `query_offset` among the keys, as for a causal mask.
     pub query_offset: i64,
+    /// Only the first so many keys stand at a position; later ones are padding, or a key that the layer learned
+    /// (`bias_k`), and are nobody's neighbours. `None` = all.
+    pub num_placed_keys: Option<usize>,
 }
 
 /// One query's attention to one key.
@@ -44,7 +47,8 @@ pub struct Link {
 
 /// What one head does, averaged over the queries that count.
 ///
-/// The means are NaN when `num_counted` is 0, and when a counted row holds NaN.
+/// The means are NaN when `num_counted` is 0, and when a counted row holds NaN; a share, also when no counted query has
+/// such a key.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HeadStatistics {
@@ -106,12 +110,12 @@ fn statistics_of_head(head: usize, map: &AttentionMap<'_>, counted: CountedQueri
         head,
         num_counted: counted_rows(map, counted).count(),
         entropy_bits: mean_entropy_bits(map, counted),
-        effective_keys: mean(counted_rows(map, counted).map(|(_, row)| entropy_bits(row).exp2())),
+        effective_keys: mean_of(counted_rows(map, counted).map(|(_, row)| entropy_bits(row).exp2())),
         mean_distance: mean_distance(map, counted),
-        share_on_self: mean_share_at(map, counted, 0),
-        share_on_previous: mean_share_at(map, counted, -1),
-        share_on_next: mean_share_at(map, counted, 1),
-        share_on_first: mean_share_on(map, counted, &[0]),
+        share_on_self: mean_share_at(map, counted, 0).unwrap_or(f64::NAN),
+        share_on_previous: mean_share_at(map, counted, -1).unwrap_or(f64::NAN),
+        share_on_next: mean_share_at(map, counted, 1).unwrap_or(f64::NAN),
+        share_on_first: mean_share_on(map, counted, &[0]).unwrap_or(f64::NAN),
         strongest: strongest_link(map, counted, |_, _| true),
     }
 }
@@ -119,27 +123,28 @@ fn statistics_of_head(head: usize, map: &AttentionMap<'_>, counted: CountedQueri
 /// Mean entropy of the counted rows, in bits: −∑ p·log₂ p, where 0·log₂ 0 = 0.
 #[must_use]
 pub fn mean_entropy_bits(map: &AttentionMap<'_>, counted: CountedQueries) -> f64 {
-    mean(counted_rows(map, counted).map(|(_, row)| entropy_bits(row)))
+    mean_of(counted_rows(map, counted).map(|(_, row)| entropy_bits(row)))
 }
 
-/// Mean over the counted queries of ∑ p·|key − position|, in tokens.
+/// Mean over the counted queries of ∑ p·|key − position| over the keys that stand at one, in tokens.
 #[must_use]
 pub fn mean_distance(map: &AttentionMap<'_>, counted: CountedQueries) -> f64 {
     let of_row = |(query, row): (usize, &[f32])| {
         let position = query as f64 + counted.query_offset as f64;
-        row.iter().enumerate().fold(0.0, |sum, (key, &share)| sum + f64::from(share) * (key as f64 - position).abs())
+        let shares = placed(row, counted).iter().enumerate();
+        shares.fold(0.0, |sum, (key, &share)| sum + f64::from(share) * (key as f64 - position).abs())
     };
-    mean(counted_rows(map, counted).map(of_row))
+    mean_of(counted_rows(map, counted).map(of_row))
 }
 
 /// Mean share that the counted queries give to the key `distance` places after their own position (before it, when
-/// negative). A query for which there is no such key takes no part; NaN when none has one.
+/// negative). A query for which there is no such key takes no part; none when none has one.
 #[must_use]
-pub fn mean_share_at(map: &AttentionMap<'_>, counted: CountedQueries, distance: i64) -> f64 {
+pub fn mean_share_at(map: &AttentionMap<'_>, counted: CountedQueries, distance: i64) -> Option<f64> {
     let share = |(query, row): (usize, &[f32])| {
         let position = i64::try_from(query).ok()?.checked_add(counted.query_offset)?;
         let key = usize::try_from(position.checked_add(distance)?).ok()?;
-        row.get(key).copied().map(f64::from)
+        placed(row, counted).get(key).copied().map(f64::from)
     };
     mean(counted_rows(map, counted).filter_map(share))
 }
@@ -206,10 +211,20 @@ fn entropy_bits(row: &[f32]) -> f64 {
     row.iter().fold(0.0, |sum, &share| sum + surprise(f64::from(share)))
 }
 
-/// NaN when there is nothing to average.
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+/// The part of a row that belongs to keys with a position.
+fn placed(row: &[f32], counted: CountedQueries) -> &[f32] {
+    &row[..counted.num_placed_keys.unwrap_or(usize::MAX).min(row.len())]
+}
+
+/// None when there is nothing to average.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
-    sum / count as f64
+    (count > 0).then(|| sum / count as f64)
+}
+
+/// NaN when there is nothing to average.
+fn mean_of(values: impl Iterator<Item = f64>) -> f64 {
+    mean(values).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

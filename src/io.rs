@@ -22,6 +22,7 @@ mod words;
 pub use archive::Archive;
 pub use atomic::{writable_place, write_atomically};
 pub use case::{Case, CaseOptions, Expected};
+pub use layers::PADDING_TOKEN;
 pub use layout::weights_from_file;
 pub use settings::Settings;
 pub use tensor_file::write_tensors;

@@ -9,12 +9,12 @@ mod table;
 
 use serde::Serialize;
 
-use super::rows::{counted_queries, tokens};
+use super::rows::{NumTokens, num_tokens, tokens};
 use crate::device::Device;
 use crate::error::Error;
 use crate::heads::links::RelationScore;
 use crate::heads::{
-    Change, CountedQueries, HeadProducts, HeadStatistics, Pattern, PruningStep, is_separator_token, statistics,
+    Change, CountedQueries, HeadProducts, HeadStatistics, Pattern, PruningStep, is_separator_token, mean, statistics,
 };
 use crate::io::Case;
 use crate::maps::AttentionMap;
@@ -33,17 +33,17 @@ pub struct HeadSurvey {
     pub effective_keys: f64,
     /// Mean distance that attention goes, in tokens.
     pub mean_distance: f64,
-    /// Share on the key before the query's position.
-    pub share_on_previous: f64,
+    /// Share on the key before the query's position; none where no query has one.
+    pub share_on_previous: Option<f64>,
     /// Share on the key after it.
-    pub share_on_next: f64,
+    pub share_on_next: Option<f64>,
     /// Share on the query's own position.
-    pub share_on_self: f64,
+    pub share_on_self: Option<f64>,
     /// Share on key 0.
-    pub share_on_first: f64,
+    pub share_on_first: Option<f64>,
     /// Share on separator tokens; none where no tokens say which they are.
     pub share_on_separator: Option<f64>,
-    /// The pattern that the maps are nearest to; none where no query sees a key.
+    /// The pattern that the maps are nearest to; none where no query sees a key, or a weight is NaN.
     pub pattern: Option<Pattern>,
     /// How near: see [`Pattern::score`]; NaN where there is none.
     pub pattern_score: f64,
@@ -80,6 +80,8 @@ pub struct Sentence {
     pub tokens: Vec<String>,
     /// How many queries count.
     pub num_counted: usize,
+    /// How many keys are tokens; later ones are padding, or were learned by the layer.
+    pub num_keys: usize,
 }
 
 /// What came out.
@@ -108,16 +110,20 @@ pub async fn run(device: &Device, cases: &[(String, Case)]) -> Result<Report, Er
 
 async fn layer(device: &Device, name: &str, case: &Case) -> Result<LayerSurvey, Error> {
     let run = case.attention()?.run_by_head(device, &case.inputs).await?;
-    let counted = counted_queries(case);
+    let num_tokens = num_tokens(case);
+    let counted: Vec<usize> = num_tokens.iter().map(|entry| entry.queries).collect();
     if counted.iter().all(|&count| count == 0) {
         return Err(Error::Invalid(format!("{name} has no query to count; give a case with tokens in it")));
     }
     let num_heads = run.contributions.shape().axes()[1];
     let mut products = HeadProducts::new(num_heads);
     products.add(&run, &counted)?;
-    let sentences: Vec<Sentence> = (counted.iter().enumerate())
-        .map(|(entry, &num_counted)| Sentence { tokens: tokens(case, entry).to_vec(), num_counted })
-        .collect();
+    let sentence = |(entry, &NumTokens { queries, keys }): (usize, &NumTokens)| Sentence {
+        tokens: tokens(case, entry).to_vec(),
+        num_counted: queries,
+        num_keys: keys,
+    };
+    let sentences: Vec<Sentence> = num_tokens.iter().enumerate().map(sentence).collect();
     let views = views(&run.attention_weights, &sentences, case.inputs.mask.query_offset)?;
     let without = products.without_each();
     let heads = without.into_iter().enumerate().map(|(head, without)| of_head(head, without, &views));
@@ -143,7 +149,11 @@ struct View<'a> {
 fn views<'a>(weights: &'a HostTensor, sentences: &[Sentence], query_offset: i64) -> Result<Vec<View<'a>>, Error> {
     let mut views = Vec::new();
     for (entry, sentence) in sentences.iter().enumerate() {
-        let counted = CountedQueries { num_valid: Some(sentence.num_counted), query_offset };
+        let counted = CountedQueries {
+            num_valid: Some(sentence.num_counted),
+            query_offset,
+            num_placed_keys: Some(sentence.num_keys),
+        };
         let statistics = statistics(weights, entry, counted)?;
         if statistics.iter().all(|head| head.num_counted == 0) {
             continue;
@@ -156,34 +166,77 @@ fn views<'a>(weights: &'a HostTensor, sentences: &[Sentence], query_offset: i64)
 }
 
 fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
-    let mean =
-        |number: fn(&HeadStatistics) -> f64| mean_of_known(views.iter().map(|view| number(&view.statistics[head])));
+    let seeing = || views.iter().map(|view| &view.statistics[head]).filter(|statistics| statistics.num_counted > 0);
+    let mean_of = |number: fn(&HeadStatistics) -> f64| mean(seeing().map(number)).unwrap_or(f64::NAN);
+    // A sentence of one token has no previous one; NaN is no such gap, and shows.
     let score = |pattern: Pattern| {
-        mean_of_known(views.iter().map(|view| pattern.score(&view.maps[head], view.counted, &view.separators)))
+        mean(views.iter().filter_map(|view| pattern.score(&view.maps[head], view.counted, &view.separators)))
     };
     let scores = Pattern::ALL.map(|pattern| (pattern, score(pattern)));
-    let known = scores.iter().filter(|(_, score)| !score.is_nan());
-    let nearest = known.copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
-    let on_separator = score(Pattern::Separator);
+    let share = |wanted: Pattern| scores.iter().find(|(pattern, _)| *pattern == wanted).and_then(|(_, score)| *score);
+    let (pattern, pattern_score) = nearest(&scores);
     HeadSurvey {
         head,
-        entropy_bits: mean(|head| head.entropy_bits),
-        effective_keys: mean(|head| head.effective_keys),
-        mean_distance: mean(|head| head.mean_distance),
-        share_on_previous: mean(|head| head.share_on_previous),
-        share_on_next: mean(|head| head.share_on_next),
-        share_on_self: mean(|head| head.share_on_self),
-        share_on_first: mean(|head| head.share_on_first),
-        share_on_separator: (!on_separator.is_nan()).then_some(on_separator),
-        pattern: nearest.map(|(pattern, _)| pattern),
-        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
+        entropy_bits: mean_of(|head| head.entropy_bits),
+        effective_keys: mean_of(|head| head.effective_keys),
+        mean_distance: mean_of(|head| head.mean_distance),
+        share_on_previous: share(Pattern::Previous),
+        share_on_next: share(Pattern::Next),
+        share_on_self: share(Pattern::Itself),
+        share_on_first: share(Pattern::First),
+        share_on_separator: share(Pattern::Separator),
+        pattern,
+        pattern_score,
         without,
         relations: Vec::new(),
     }
 }
 
-/// The mean over the sentences that have such a number: a sentence of one token has no previous one.
-fn mean_of_known(numbers: impl Iterator<Item = f64>) -> f64 {
-    let known: Vec<f64> = numbers.filter(|number| !number.is_nan()).collect();
-    known.iter().sum::<f64>() / known.len() as f64
+/// The pattern of the highest score, the first of equals; none where there is no score, or one is NaN.
+fn nearest(scores: &[(Pattern, Option<f64>)]) -> (Option<Pattern>, f64) {
+    let mut nearest = (None, f64::NAN);
+    for (pattern, score) in scores.iter().filter_map(|&(pattern, score)| Some((pattern, score?))) {
+        if score.is_nan() {
+            return (None, f64::NAN);
+        }
+        if nearest.0.is_none() || score > nearest.1 {
+            nearest = (Some(pattern), score);
+        }
+    }
+    nearest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_pattern_is_the_first_of_the_best_and_none_beside_nan() {
+        let scores =
+            |first: f64| [(Pattern::Previous, None), (Pattern::Next, Some(0.5)), (Pattern::First, Some(first))];
+        assert_eq!(nearest(&scores(0.5)), (Some(Pattern::Next), 0.5));
+        assert_eq!(nearest(&scores(0.6)), (Some(Pattern::First), 0.6));
+        let (none, score) = nearest(&scores(f64::NAN));
+        assert!(none.is_none() && score.is_nan());
+        assert!(nearest(&[(Pattern::Next, None)]).0.is_none());
+    }
+
+    /// A sentence of two tokens beside one of one token, which has no neighbour, with this weight in its map.
+    fn beside(weight: f32) -> HeadSurvey {
+        let weights = HostTensor::new([2, 1, 2, 2], vec![0.25, 0.75, 0.5, 0.5, weight, 0.0, 0.0, 0.0]).unwrap();
+        let sentence = |length: usize| Sentence { tokens: Vec::new(), num_counted: length, num_keys: length };
+        let views = views(&weights, &[sentence(2), sentence(1)], 0).unwrap();
+        of_head(0, Change { relative: 0.0, cosine: 1.0 }, &views)
+    }
+
+    #[test]
+    fn a_sentence_without_neighbours_takes_no_part_and_nan_is_not_taken_for_one() {
+        let head = beside(1.0);
+        assert_eq!((head.share_on_next, head.share_on_previous), (Some(0.75), Some(0.5)));
+        assert_eq!((head.share_on_self, head.share_on_separator), (Some(0.6875), None));
+        assert_eq!(head.pattern, Some(Pattern::Broad));
+        let head = beside(f32::NAN);
+        assert!(head.share_on_self.is_some_and(f64::is_nan) && head.entropy_bits.is_nan());
+        assert!(head.pattern.is_none() && head.pattern_score.is_nan());
+    }
 }

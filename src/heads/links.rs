@@ -1,13 +1,14 @@
 //! Labelled pairs of words, and whether a head knows them.
 //!
-//! Somebody has said, for sentences, which word belongs to which: `it` to `trophy` and not to `suitcase`. A head *finds*
-//! a link when, of all other words, its query attends most to the right one; it *prefers* the link when the right word
-//! gets more than the rival. Clark et al. 2019 (§4.2) score heads like this against dependency treebanks, and hold them
-//! against the best fixed distance: a head that looks at the previous token finds many subjects and knows none.
+//! Somebody has said, for sentences, which word belongs to which: `it` to `trophy` and not to `suitcase`. A head
+//! *finds* a link when, of all other words, its query attends most to the right one; it *prefers* the link when the
+//! right word gets more than the rival. Clark et al. 2019 (§4.2) score heads like this against dependency treebanks,
+//! and hold them against the best fixed distance: a head that looks at the previous token finds many subjects and knows
+//! none.
 //!
-//! [`LINKS`] are the labels of this repository: sixteen subjects, three pronouns, eight objects of prepositions in eight
-//! short sentences. They are few. [`Verdict`] therefore also says how many heads would have done as well by tossing
-//! coins.
+//! [`LINKS`] are the labels of this repository: sixteen subjects, three pronouns, eight objects of prepositions in
+//! eight short sentences. They are few. [`Verdict`] therefore also says how many heads would have done as well by
+//! tossing coins.
 
 mod labels;
 
@@ -150,7 +151,7 @@ impl RelationScore {
     /// Adds up links.
     #[must_use]
     pub fn of(scores: &[LinkScore]) -> Self {
-        let mean = |share: fn(&LinkScore) -> f32| super::mean(scores.iter().map(|score| f64::from(share(score))));
+        let mean = |share: fn(&LinkScore) -> f32| super::mean_of(scores.iter().map(|score| f64::from(share(score))));
         Self {
             links: scores.len(),
             found: scores.iter().filter(|score| score.found).count(),

@@ -46,72 +46,84 @@ impl Pattern {
     /// distance between the query's row and the nearest row of the pattern.
     ///
     /// For a pattern that names keys this is the share that goes to them; for [`Pattern::Broad`], ∑ min(p, 1/n) over
-    /// the n keys with any weight at all. A query for which the pattern names no key takes no part; NaN when none is
-    /// left. `separators` are the places of the separator tokens among the keys.
+    /// the n keys with any weight at all. A query for which the pattern names no key takes no part, nor does one whose
+    /// weight is all on one key in [`Pattern::Broad`]: that it sees others cannot be told from its row. None when no
+    /// query is left; NaN where a row that takes part holds NaN. `separators` are the places of the separator tokens
+    /// among the keys.
     #[must_use]
-    pub fn score(self, map: &AttentionMap<'_>, counted: CountedQueries, separators: &[usize]) -> f64 {
+    pub fn score(self, map: &AttentionMap<'_>, counted: CountedQueries, separators: &[usize]) -> Option<f64> {
         match self {
             Self::Previous => mean_share_at(map, counted, -1),
             Self::Next => mean_share_at(map, counted, 1),
             Self::Itself => mean_share_at(map, counted, 0),
             Self::First => mean_share_on(map, counted, &[0]),
             Self::Separator => mean_share_on(map, counted, separators),
-            Self::Broad => mean(counted_rows(map, counted).map(|(_, row)| evenness(row))),
+            Self::Broad => mean(counted_rows(map, counted).filter_map(|(_, row)| evenness(row))),
         }
     }
 }
 
-/// Mean share that the counted queries give to these keys together; NaN when there are none.
+/// Mean share that the counted queries give to these keys together; none when there are no keys or no queries.
 #[must_use]
-pub fn mean_share_on(map: &AttentionMap<'_>, counted: CountedQueries, keys: &[usize]) -> f64 {
+pub fn mean_share_on(map: &AttentionMap<'_>, counted: CountedQueries, keys: &[usize]) -> Option<f64> {
     if keys.is_empty() {
-        return f64::NAN;
+        return None;
     }
     let share = |row: &[f32]| keys.iter().filter_map(|&key| row.get(key)).copied().map(f64::from).sum();
     mean(counted_rows(map, counted).map(|(_, row)| share(row)))
 }
 
-/// ∑ min(p, 1/n) over the n keys that have any weight.
-fn evenness(row: &[f32]) -> f64 {
+/// ∑ min(p, 1/n) over the n keys that have any weight; none of one key.
+fn evenness(row: &[f32]) -> Option<f64> {
     let visible = row.iter().filter(|&&weight| weight != 0.0).count();
+    if visible < 2 && !row.iter().any(|weight| weight.is_nan()) {
+        return None;
+    }
     let even = 1.0 / visible as f64;
     // `f64::min` would drop a NaN.
-    row.iter().map(|&weight| f64::from(weight)).map(|weight| if weight > even { even } else { weight }).sum()
+    Some(row.iter().map(|&weight| f64::from(weight)).map(|weight| if weight > even { even } else { weight }).sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn scores(weights: &[f32], num_keys: usize, separators: &[usize]) -> [f64; 6] {
+    fn scores(weights: &[f32], num_keys: usize, separators: &[usize]) -> [Option<f64>; 6] {
         let map = AttentionMap::new(weights, weights.len() / num_keys, num_keys).unwrap();
         Pattern::ALL.map(|pattern| pattern.score(&map, CountedQueries::default(), separators))
+    }
+
+    fn assert_close(got: Option<f64>, expected: f64) {
+        assert!(got.is_some_and(|got| (got - expected).abs() < 1e-6), "got {got:?}, expected {expected}");
     }
 
     #[test]
     fn a_pure_pattern_scores_one_and_the_others_less() {
         let previous = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0];
         let [at_previous, next, itself, first, separator, broad] = scores(&previous, 3, &[2]);
-        assert_eq!((at_previous, next, separator), (1.0, 0.0, 0.0));
-        assert!((itself - 1.0 / 3.0).abs() < 1e-12 && (first - 2.0 / 3.0).abs() < 1e-12);
-        assert!((broad - 1.0).abs() < 1e-12, "a row that sees one key only is as even as it can be");
+        assert_eq!((at_previous, next, separator), (Some(1.0), Some(0.0), Some(0.0)));
+        assert_close(itself, 1.0 / 3.0);
+        assert_close(first, 2.0 / 3.0);
+        assert_eq!(broad, None, "a head that is sure is not broad");
     }
 
     #[test]
     fn an_even_row_is_broad_and_a_sharp_one_is_not() {
-        assert!((scores(&[0.25; 4], 4, &[])[5] - 1.0).abs() < 1e-7);
-        let sharp = scores(&[0.97, 0.01, 0.01, 0.01], 4, &[])[5];
-        assert!((sharp - 0.28).abs() < 1e-6, "{sharp}");
+        assert_close(scores(&[0.25; 4], 4, &[])[5], 1.0);
+        assert_close(scores(&[0.97, 0.01, 0.01, 0.01], 4, &[])[5], 0.28);
+        assert_close(scores(&[1.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.4, 0.3, 0.3], 3, &[])[5], (1.0 + 1.0 / 3.0 + 0.6) / 2.0);
     }
 
     #[test]
     fn without_separators_there_is_no_score_for_them() {
-        assert!(scores(&[0.5, 0.5], 2, &[])[4].is_nan());
-        assert!((scores(&[0.5, 0.5], 2, &[0, 1])[4] - 1.0).abs() < 1e-12);
+        assert_eq!(scores(&[0.5, 0.5], 2, &[])[4], None);
+        assert_close(scores(&[0.5, 0.5], 2, &[0, 1])[4], 1.0);
     }
 
     #[test]
     fn nan_shows() {
-        assert!(scores(&[f32::NAN, 0.5], 2, &[])[5].is_nan());
+        for row in [[f32::NAN, 0.5], [f32::NAN, 0.0]] {
+            assert!(scores(&row, 2, &[])[5].is_some_and(f64::is_nan));
+        }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: CountedQueries = CountedQueries { num_valid: None, query_offset: 0 };
+const ALL: CountedQueries = CountedQueries { num_valid: None, query_offset: 0, num_placed_keys: None };
 
 /// Statistics of the only head of (1, 1, Lq, Lk) weights.
 fn of_one_head(rows: &[&[f32]], counted: CountedQueries) -> HeadStatistics {
@@ -71,6 +71,17 @@ fn a_query_offset_moves_the_positions() {
         let far = CountedQueries { query_offset, ..ALL };
         assert!(of_one_head(&[&[0.5, 0.5]], far).share_on_previous.is_nan());
     }
+}
+
+#[test]
+fn padding_and_learned_keys_are_nobodys_neighbours() {
+    let rows: [&[f32]; 2] = [&[0.2, 0.5, 0.3], &[0.1, 0.4, 0.5]]; // two tokens, and a key that was learned
+    let head = of_one_head(&rows, CountedQueries { num_placed_keys: Some(2), ..ALL });
+    assert_close(head.share_on_next, 0.5); // query 1 has no next
+    assert_close(head.mean_distance, f64::midpoint(0.5, 0.1));
+    assert_close(head.entropy_bits, of_one_head(&rows, ALL).entropy_bits); // the weight is there all the same
+    let more = CountedQueries { num_placed_keys: Some(9), ..ALL };
+    assert_close(of_one_head(&rows, more).share_on_next, of_one_head(&rows, ALL).share_on_next);
 }
 
 #[test]

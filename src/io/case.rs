@@ -56,7 +56,9 @@ const TENSORS: [&str; 8] =
 pub struct Case {
     /// A sentence about the case.
     pub about: Option<String>,
-    /// The tokens of each batch entry, for pictures.
+    /// The tokens of each batch entry, for pictures and surveys; a sequence ends before the first [`PADDING_TOKEN`].
+    ///
+    /// [`PADDING_TOKEN`]: super::PADDING_TOKEN
     pub tokens: Option<Vec<Vec<String>>>,
     /// What the file says, overridden by [`CaseOptions::overrides`].
     pub settings: Settings,
@@ -116,8 +118,12 @@ impl Case {
     /// itself. Whether the tensors fit each other is for the attention to say.
     pub fn open(path: impl AsRef<Path>, options: &CaseOptions) -> Result<Self, Error> {
         let path = path.as_ref();
-        let archive = Archive::open(path)?;
-        let case = Self::from_archive(&archive, options).map_err(|error| error.in_file(path))?;
+        Self::of_archive(&Archive::open(path)?, path, options)
+    }
+
+    /// The case in an archive that was read from this file.
+    pub(super) fn of_archive(archive: &Archive<'_>, path: &Path, options: &CaseOptions) -> Result<Self, Error> {
+        let case = Self::from_archive(archive, options).map_err(|error| error.in_file(path))?;
         case.with_weights_of(options)
     }
 

@@ -5,8 +5,8 @@
 //! | `encoder.layer.{l}.attention.…` | | the weights of layer l, in any layout |
 //! | `sentence.{i}.layer.{l}.hidden` | (1, tokens, E) | what enters layer l when sentence i is read |
 //!
-//! Metadata: `attention` (`{"num_heads": 12, "num_layers": 6}`), `tokens` (JSON, a list of strings for each sentence),
-//! and for people `sentences` and `about`.
+//! Metadata: `sentences` (JSON, a list of texts for people), by which such a file is known; `attention` (`{"num_heads":
+//! 12, "num_layers": 6}`); `tokens` (JSON, a list of strings for each sentence); and, if one likes, `about`.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use serde::Deserialize;
 use super::archive::Archive;
 use super::case::{Case, CaseOptions, Expected};
 use super::settings::Settings;
-use super::words::json_fault;
+use super::words::{json_fault, printable};
 use crate::attention::{AttentionInputs, Mask};
 use crate::error::Error;
 use crate::shape::HostTensor;
 
-/// What stands where a sentence has ended and the longest has not.
-const PADDING: &str = "[PAD]";
+/// The token that stands where a sequence has ended and the longest of its batch has not.
+pub const PADDING_TOKEN: &str = "[PAD]";
 /// More layers than any file has.
 const MOST_LAYERS: usize = 10_000;
 /// Of one layer's padded sentences.
@@ -37,16 +37,18 @@ struct Model {
 
 impl Case {
     /// Reads a case file, or a model's layers with sentences as a case for each layer: the sentences are its batch,
-    /// padded to the longest, with `valid_lens`.
+    /// padded to the longest, with `valid_lens`. Each has a name, fit for one line: a case file's own without its
+    /// ending, "layer 3" of a model's.
     ///
     /// # Errors
     /// Those of [`Case::open`]; of a file of layers also what contradicts itself. Overridden settings and separate
     /// weights are for case files only.
-    pub fn open_all(path: impl AsRef<Path>, options: &CaseOptions) -> Result<Vec<Self>, Error> {
+    pub fn open_all(path: impl AsRef<Path>, options: &CaseOptions) -> Result<Vec<(String, Self)>, Error> {
         let path = path.as_ref();
         let archive = Archive::open(path)?;
         if !is_of_layers(&archive) {
-            return Ok(vec![Self::open(path, options)?]);
+            let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+            return Ok(vec![(printable(&stem), Self::of_archive(&archive, path, options)?)]);
         }
         if *options != CaseOptions::default() {
             let sentence = "this file holds a model's layers, whose settings and weights cannot be overridden";
@@ -55,16 +57,16 @@ impl Case {
         layers(&archive).map_err(|error| error.in_file(path))
     }
 
-    /// As [`Case::open_all`], from the bytes of a file.
+    /// As [`Case::open_all`], from the bytes of a file; a case file's case is called `name`.
     ///
     /// # Errors
     /// Those of [`Case::open_all`], without the file's name.
-    pub fn all_from_bytes(bytes: &[u8]) -> Result<Vec<Self>, Error> {
+    pub fn all_from_bytes(bytes: &[u8], name: &str) -> Result<Vec<(String, Self)>, Error> {
         let archive = Archive::from_bytes(bytes)?;
         if is_of_layers(&archive) {
             layers(&archive)
         } else {
-            Ok(vec![Self::from_bytes(bytes, &CaseOptions::default())?])
+            Ok(vec![(printable(name), Self::from_archive(&archive, &CaseOptions::default())?)])
         }
     }
 }
@@ -73,7 +75,7 @@ fn is_of_layers(archive: &Archive<'_>) -> bool {
     archive.metadata("sentences").is_some()
 }
 
-fn layers(archive: &Archive<'_>) -> Result<Vec<Case>, Error> {
+fn layers(archive: &Archive<'_>) -> Result<Vec<(String, Case)>, Error> {
     let model: Model = parsed(archive, "attention")?;
     let tokens: Vec<Vec<String>> = parsed(archive, "tokens")?;
     if !(1..=MOST_LAYERS).contains(&model.num_layers) {
@@ -98,24 +100,31 @@ fn parsed<'a, T: Deserialize<'a>>(archive: &'a Archive<'_>, key: &str) -> Result
         .map_err(|error| Error::Invalid(format!("metadata `{key}` is unusable: {}", json_fault(&error))))
 }
 
-fn one_layer(archive: &Archive<'_>, model: Model, layer: usize, tokens: &[Vec<String>]) -> Result<Case, Error> {
+fn one_layer(
+    archive: &Archive<'_>,
+    model: Model,
+    layer: usize,
+    tokens: &[Vec<String>],
+) -> Result<(String, Case), Error> {
     let prefix = format!("encoder.layer.{layer}.");
     let weights = archive.weights(&prefix)?;
     let longest = tokens.iter().map(Vec::len).max().unwrap_or(0);
     let lens = tokens.iter().map(|sentence| i64::try_from(sentence.len()).unwrap_or(i64::MAX)).collect();
     let mask = Mask { valid_lens: Some(HostTensor::new([tokens.len()], lens)?), ..Mask::default() };
-    Ok(Case {
-        about: Some(format!("layer {layer}")),
+    let name = format!("layer {layer}");
+    let case = Case {
+        about: Some(name.clone()),
         tokens: Some(tokens.iter().map(|sentence| padded_tokens(sentence, longest)).collect()),
         settings: Settings { num_heads: Some(model.num_heads), prefix: Some(prefix), ..Settings::default() },
         inputs: AttentionInputs { mask, ..AttentionInputs::self_attention(padded(archive, layer, tokens, longest)?) },
         weights: Some(weights),
         expected: Expected::default(),
-    })
+    };
+    Ok((name, case))
 }
 
 fn padded_tokens(sentence: &[String], longest: usize) -> Vec<String> {
-    let padding = std::iter::repeat_n(PADDING.to_owned(), longest - sentence.len());
+    let padding = std::iter::repeat_n(PADDING_TOKEN.to_owned(), longest - sentence.len());
     sentence.iter().cloned().chain(padding).collect()
 }
 
@@ -164,21 +173,24 @@ mod tests {
     fn every_layer_becomes_a_case_of_eight_padded_sentences() {
         let layers = Case::open_all(FILE, &CaseOptions::default()).unwrap();
         assert_eq!(layers.len(), 6);
-        for (index, layer) in layers.iter().enumerate() {
-            assert_eq!(layer.about.as_deref(), Some(format!("layer {index}").as_str()));
+        for (index, (name, layer)) in layers.iter().enumerate() {
+            assert_eq!(*name, format!("layer {index}"));
             assert_eq!(layer.inputs.query.shape(), &[8, 18, 384]);
             let tokens = layer.tokens.as_ref().unwrap();
             assert_eq!((tokens[4][2].as_str(), tokens[4][13].as_str()), ("nurse", "[PAD]"));
             layer.attention().unwrap().check(&layer.inputs).unwrap();
         }
         let bytes = std::fs::read(FILE).unwrap();
-        assert_eq!(Case::all_from_bytes(&bytes).unwrap(), layers);
+        assert_eq!(Case::all_from_bytes(&bytes, "any").unwrap(), layers);
     }
 
     #[test]
     fn a_case_file_is_its_only_case() {
-        let cases = Case::open_all("tests/cases/one_head.safetensors", &CaseOptions::default()).unwrap();
-        assert_eq!(cases.len(), 1);
+        let path = "tests/cases/one_head.safetensors";
+        let case = Case::open(path, &CaseOptions::default()).unwrap();
+        assert_eq!(Case::open_all(path, &CaseOptions::default()).unwrap(), [("one_head".to_owned(), case.clone())]);
+        let bytes = std::fs::read(path).unwrap();
+        assert_eq!(Case::all_from_bytes(&bytes, "a\nb").unwrap(), [("a\\nb".to_owned(), case)]);
     }
 
     #[test]

@@ -38,8 +38,8 @@ impl Pictured for Report {
             Panel::Lines(self.curves()),
         ];
         let caption = format!(
-            "prev, next, self, first, sep: the share of attention on the previous, next, own, first or separator token; \
-             broad: how even a row is. Means over {} on {}.",
+            "prev, next, self, first, sep: the share of attention on the previous, next, own, first or separator \
+             token; broad: how even a row is. Means over {} on {}.",
             self.sentences(),
             self.device
         );
@@ -67,7 +67,8 @@ impl Report {
         let mut cells = Vec::new();
         for layer in &self.layers {
             for head in 0..num_heads {
-                cells.push(layer.heads.get(head).map_or_else(HeatCell::default, |head| {
+                // Layers need not have as many heads as the widest.
+                cells.push(layer.heads.get(head).map(|head| {
                     let (number, words, tip) = cell(head);
                     HeatCell { number, words, tip: format!("{}, head {}: {tip}", layer.name, head.head) }
                 }));
@@ -114,13 +115,12 @@ fn short_name(pattern: Option<Pattern>) -> &'static str {
     }
 }
 
-/// The maps of one layer, a group for each sentence, padding left out.
+/// The maps of one layer, a group for each sentence; padding and keys that the layer learned are left out.
 fn groups(layer: &LayerSurvey) -> Vec<MapGroup> {
     let of_sentence = |entry: usize| {
         let sentence = &layer.sentences[entry];
-        let axes = layer.attention_weights.shape().axes();
-        let (num_queries, all_keys) = (sentence.num_counted, axes[3]);
-        let num_keys = if sentence.tokens.is_empty() { all_keys } else { num_queries.min(all_keys) };
+        let all_keys = layer.attention_weights.shape().axes()[3];
+        let (num_queries, num_keys) = (sentence.num_counted, sentence.num_keys);
         let note =
             |head: usize| format!("{} {:.2}", short_name(layer.heads[head].pattern), layer.heads[head].pattern_score);
         let words = |count: usize| {
@@ -129,7 +129,7 @@ fn groups(layer: &LayerSurvey) -> Vec<MapGroup> {
         };
         let cropped = |head: HeadMap| {
             let rows = head.weights.chunks(all_keys.max(1)).take(num_queries);
-            HeadMap { weights: rows.flat_map(|row| &row[..num_keys.min(row.len())]).copied().collect(), ..head }
+            HeadMap { weights: rows.flat_map(|row| &row[..num_keys]).copied().collect(), ..head }
         };
         let heads = maps::heads(&layer.attention_weights, entry, note).into_iter().map(cropped).collect();
         let queries = words(num_queries);

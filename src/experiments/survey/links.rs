@@ -69,8 +69,8 @@ pub(super) fn survey(layers: &mut [LayerSurvey]) -> Result<Vec<RelationSurvey>, 
             continue;
         };
         for (layer, scores) in layers.iter_mut().zip(&scored) {
-            for (head, links) in layer.heads.iter_mut().zip(&scores.by_head) {
-                head.relations.push(RelationScore::of(links));
+            for (head, score) in layer.heads.iter_mut().zip(&scores.by_head) {
+                head.relations.push(*score);
             }
         }
         relations.push(best_of(layers, &scored, relation, FixedDistance::best(&placed)));
@@ -81,29 +81,34 @@ pub(super) fn survey(layers: &mut [LayerSurvey]) -> Result<Vec<RelationSurvey>, 
 struct LayerScores {
     placed: Vec<Placed>,
     /// For each head, a score for each placed link.
-    by_head: Vec<Vec<LinkScore>>,
+    links: Vec<Vec<LinkScore>>,
+    /// For each head, all of its links together.
+    by_head: Vec<RelationScore>,
 }
 
 fn scores(layer: &LayerSurvey, relation: Relation) -> Result<LayerScores, Error> {
     let mut placed = Vec::new();
-    let mut by_head = vec![Vec::new(); layer.heads.len()];
+    let mut links = vec![Vec::new(); layer.heads.len()];
     for (entry, sentence) in layer.sentences.iter().enumerate() {
         let maps = AttentionMap::of_batch_entry(&layer.attention_weights, entry)?;
         for (label, link) in LINKS.iter().enumerate().filter(|(_, link)| link.relation == relation) {
             let Some(places) = link.places(&sentence.tokens) else { continue };
-            for (scores, map) in by_head.iter_mut().zip(&maps) {
+            for (scores, map) in links.iter_mut().zip(&maps) {
                 scores.push(LinkScore::new(map, &sentence.tokens, places));
             }
             placed.push(Placed { label, entry, places });
         }
     }
-    Ok(LayerScores { placed, by_head })
+    let by_head = links.iter().map(|links: &Vec<LinkScore>| RelationScore::of(links)).collect();
+    Ok(LayerScores { placed, links, by_head })
 }
 
 fn best_of(layers: &[LayerSurvey], scored: &[LayerScores], relation: Relation, fixed: FixedDistance) -> RelationSurvey {
+    // Of layers that read none of the sentences nothing is known.
     let all = || {
-        scored.iter().enumerate().flat_map(|(layer, scores)| {
-            scores.by_head.iter().enumerate().map(move |(head, links)| (layer, head, RelationScore::of(links)))
+        let by_layer = scored.iter().enumerate().filter(|(_, scores)| !scores.placed.is_empty());
+        by_layer.flat_map(|(layer, scores)| {
+            scores.by_head.iter().enumerate().map(move |(head, score)| (layer, head, *score))
         })
     };
     let rank = |score: &RelationScore| (score.found, score.preferred);
@@ -113,7 +118,7 @@ fn best_of(layers: &[LayerSurvey], scored: &[LayerScores], relation: Relation, f
             if order.is_gt() { other } else { best }
         })
         .expect("a relation with links should have heads");
-    let num_heads = all().filter(|(_, _, score)| score.links > 0).count();
+    let num_heads = all().count();
     RelationSurvey {
         relation,
         num_heads,
@@ -140,7 +145,7 @@ fn each_link(layers: &[LayerSurvey], scored: &[LayerScores]) -> Vec<LinkSurvey> 
 fn one_link(layers: &[LayerSurvey], scored: &[LayerScores], (label, entry): (usize, usize)) -> LinkSurvey {
     let in_layer = |(layer, scores): (usize, &LayerScores)| {
         let index = scores.placed.iter().position(|placed| (placed.label, placed.entry) == (label, entry));
-        let of_heads = |index: usize| scores.by_head.iter().enumerate().map(move |(head, links)| (head, links[index]));
+        let of_heads = |index: usize| scores.links.iter().enumerate().map(move |(head, links)| (head, links[index]));
         let scores: Vec<_> = index.into_iter().flat_map(of_heads).map(|(head, score)| (layer, head, score)).collect();
         scores
     };

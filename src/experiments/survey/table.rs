@@ -1,10 +1,10 @@
 //! The survey as text.
 
-use crate::heads::Pattern;
 use std::fmt;
 
 use super::links::RelationSurvey;
 use super::{HeadSurvey, LayerSurvey, Report};
+use crate::heads::Pattern;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,8 +37,8 @@ fn heads(f: &mut fmt::Formatter<'_>, layer: &LayerSurvey) -> fmt::Result {
             head.pattern_score
         )?;
         write!(f, "{entropy_bits:>5.2}  {effective_keys:>5.1}  {mean_distance:>8.1}")?;
-        let shares = [head.share_on_previous, head.share_on_next, head.share_on_self, head.share_on_first];
-        for share in shares.into_iter().map(Some).chain([head.share_on_separator]) {
+        let near = [head.share_on_previous, head.share_on_next, head.share_on_self];
+        for share in near.into_iter().chain([head.share_on_first, head.share_on_separator]) {
             write!(f, "  {:>5}", share.map_or_else(|| "-".into(), |share| format!("{share:.2}")))?;
         }
         writeln!(f, "  {:>15.3}  {:>6.3}", without.relative, without.cosine)?;

@@ -12,7 +12,7 @@ use crate::shape::HostTensor;
 
 impl Case {
     /// Everything but the weights of a separate file.
-    pub(super) fn from_archive(archive: &Archive<'_>, options: &CaseOptions) -> Result<Self, Error> {
+    pub(in crate::io) fn from_archive(archive: &Archive<'_>, options: &CaseOptions) -> Result<Self, Error> {
         refuse_unknown_metadata(archive)?;
         let in_file = settings_of(archive)?;
         options.overrides.validate()?;
