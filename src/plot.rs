@@ -1,8 +1,9 @@
 //! Pictures of attention maps: all heads of one batch entry side by side, on one colour scale.
 //!
-//! [`AttentionMaps`] says what to draw, [`AttentionMaps::draw`] draws it, [`Picture::encode`] makes a file's bytes of it.
-//! [`Figure`] does the same for charts, tables of colours and several pictures at once, and [`Page`] is one HTML file in
-//! which drawings and maps answer to the pointer. There is one drawing model, SVG; a PNG is the same SVG, rasterised with a font that comes with this crate.
+//! [`AttentionMaps`] says what to draw, [`AttentionMaps::draw`] draws it, [`Picture::encode`] makes a file's bytes of
+//! it. [`Figure`] does the same for charts, tables of colours and several pictures at once, and [`Page`] is one HTML
+//! file in which drawings and maps answer to the pointer. There is one drawing model, SVG; a PNG is the same SVG,
+//! rasterised with a font that comes with this crate.
 //!
 //! Queries are rows and keys are columns. The colours are viridis, from 0 to the next round number above the largest
 //! weight of all maps. Cells that hold no weight (NaN, infinite, negative) are red with a white cross, and a legend

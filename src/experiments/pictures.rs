@@ -35,7 +35,7 @@ pub trait Pictured: fmt::Display {
     fn page(&self) -> Result<String, Error> {
         let mut sections = self.sections()?;
         sections.push(Section::Text(self.to_string()));
-        Page { title: self.title(), about: "", sections }.html()
+        Page { title: self.title(), sections }.html()
     }
 }
 

@@ -1,9 +1,14 @@
 //! Series of numbers over labelled places.
 
+mod marks;
+mod scale;
+
 use super::figure::{LABEL_FONT, PANEL_TITLE, label, panel_title};
 use super::svg::{Anchor, Rect, Style, Svg, short};
 use super::text;
 use super::theme::Palette;
+use marks::{marker, number_beside};
+use scale::{Scale, number_text};
 
 /// Room for the legend, where there is one.
 const LEGEND: f64 = 18.0;
@@ -14,11 +19,6 @@ const AXIS_TITLE: f64 = 16.0;
 /// The plot's own height, for a panel of the figure's width and for a narrower one.
 const PLOT_HEIGHT: [f64; 2] = [190.0, 130.0];
 const NARROW: f64 = 400.0;
-/// Half of a marker.
-const MARKER: f64 = 3.6;
-/// Decades of a logarithmic axis that have a label each.
-const LABELLED_DECADES: i32 = 6;
-
 /// Series over places with names, in order from left to right; the vertical axis starts at 0 or is logarithmic.
 #[derive(Clone, Debug, Default)]
 pub struct LineChart {
@@ -49,87 +49,6 @@ pub struct Series {
     pub name: String,
     /// One for each place; what is none or not finite leaves a gap.
     pub numbers: Vec<Option<f64>>,
-}
-
-/// From numbers to heights.
-#[derive(Clone, Debug, PartialEq)]
-struct Scale {
-    low: f64,
-    high: f64,
-    logarithmic: bool,
-    ticks: Vec<f64>,
-}
-
-impl Scale {
-    fn new(numbers: impl Iterator<Item = f64>, logarithmic: bool) -> Self {
-        let numbers: Vec<f64> =
-            numbers.filter(|number| number.is_finite() && (!logarithmic || *number > 0.0)).collect();
-        let largest = numbers.iter().copied().fold(0.0, f64::max);
-        let smallest = numbers.iter().copied().fold(f64::INFINITY, f64::min);
-        if !logarithmic {
-            return Self::linear(largest);
-        }
-        let decade = |number: f64| if number > 0.0 && number.is_finite() { number.log10() } else { 0.0 };
-        #[expect(clippy::cast_possible_truncation, reason = "logarithms of floats are small")]
-        let [first, last] = [decade(smallest).floor(), decade(largest).ceil()].map(|decade| decade as i32);
-        let last = last.max(first + 1);
-        let step = ((last - first) / LABELLED_DECADES + 1).max(1);
-        let ticks = (first..=last).filter(|decade| (last - decade) % step == 0).map(|decade| 10_f64.powi(decade));
-        Self { low: f64::from(first), high: f64::from(last), logarithmic, ticks: ticks.collect() }
-    }
-
-    fn linear(largest: f64) -> Self {
-        if largest <= 0.0 {
-            return Self { low: 0.0, high: 1.0, logarithmic: false, ticks: vec![0.0, 0.5, 1.0] };
-        }
-        let unit = 10_f64.powf((largest / 1.02).log10().floor());
-        let tops = [
-            (1.0, 4.0),
-            (1.2, 4.0),
-            (1.6, 4.0),
-            (2.0, 4.0),
-            (3.0, 3.0),
-            (4.0, 4.0),
-            (6.0, 3.0),
-            (8.0, 4.0),
-            (10.0, 5.0),
-            (12.0, 4.0),
-        ];
-        let (multiple, parts) =
-            tops.into_iter().find(|(multiple, _)| multiple * unit >= largest).unwrap_or((12.0, 4.0));
-        let step = multiple * unit / parts;
-        let ticks = (0_u8..=10).map(f64::from).take_while(|part| *part <= parts).map(|part| part * step).collect();
-        Self { low: 0.0, high: multiple * unit, logarithmic: false, ticks }
-    }
-
-    /// The share of the height at which a number stands.
-    fn share(&self, number: f64) -> f64 {
-        let number = if self.logarithmic { number.max(f64::MIN_POSITIVE).log10() } else { number };
-        ((number - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
-    }
-}
-
-/// Three significant digits at most, exponents beyond a million and below a thousandth.
-pub(super) fn number_text(number: f64) -> String {
-    let size = number.abs();
-    if number == 0.0 {
-        "0".into()
-    } else if (1e-3..1e6).contains(&size) {
-        let digits = if size >= 100.0 {
-            0
-        } else if size >= 10.0 {
-            1
-        } else if size >= 1.0 {
-            2
-        } else {
-            3
-        };
-        let text = format!("{number:.digits$}");
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
-    } else {
-        let text = format!("{number:.1e}");
-        text.replace(".0e", "e")
-    }
 }
 
 impl LineChart {
@@ -288,62 +207,5 @@ impl LineChart {
                 number_beside(svg, (middle.0, middle.1 + above), &number_text(number), palette);
             }
         }
-    }
-}
-
-/// A number on a patch of background, so that no line crosses it.
-fn number_beside(svg: &mut Svg, (x, y): (f64, f64), number: &str, palette: Palette) {
-    let width = text::width(number, LABEL_FONT);
-    let patch = Rect { x: x - width / 2.0 - 1.0, y: y - 5.5, width: width + 2.0, height: 11.0 };
-    svg.rect(patch, palette.background, "opacity=\"0.85\"");
-    svg.text((x, y), number, Style { anchor: Anchor::Middle, ..label(LABEL_FONT, palette.text) });
-}
-
-/// A mark that differs from the others in colour and in form.
-fn marker(svg: &mut Svg, (x, y): (f64, f64), index: usize, palette: Palette) {
-    let color = palette.series[index % palette.series.len()];
-    let (x, y, r) = (short(x), short(y), MARKER);
-    let path = match index % 6 {
-        0 => format!("M{} {y}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 -{} 0z", x - r, 2.0 * r, 2.0 * r),
-        1 => format!("M{} {}h{}v{}h-{}z", x - r, y - r, 2.0 * r, 2.0 * r, 2.0 * r),
-        2 => format!("M{x} {}l{} {}h-{}z", y - 1.2 * r, 1.2 * r, 2.1 * r, 2.4 * r),
-        3 => {
-            format!("M{x} {}l{} {}l-{} {}l-{} -{}z", y - 1.3 * r, 1.3 * r, 1.3 * r, 1.3 * r, 1.3 * r, 1.3 * r, 1.3 * r)
-        }
-        4 => format!("M{x} {}l{} -{}h-{}z", y + 1.2 * r, 1.2 * r, 2.1 * r, 2.4 * r),
-        _ => format!("M{} {}l{} {}m0 -{}l-{} {}", x - r, y - r, 2.0 * r, 2.0 * r, 2.0 * r, 2.0 * r, 2.0 * r),
-    };
-    let stroke = if index % 6 == 5 { format!("stroke=\"{color}\" stroke-width=\"2\"") } else { String::new() };
-    svg.raw(&format!("<path fill=\"{color}\" {stroke} d=\"{path}\"/>\n"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn axes_end_at_round_numbers() {
-        for (largest, high) in
-            [(0.0, 1.0), (0.7123, 0.8), (1.0, 1.0), (262_144.0, 300_000.0), (131_072.0, 160_000.0), (9.9, 10.0)]
-        {
-            let scale = Scale::new([largest].into_iter(), false);
-            assert!((scale.high / high - 1.0).abs() < 1e-9, "{largest}: {scale:?}");
-            assert!((2..=6).contains(&scale.ticks.len()), "{scale:?}");
-        }
-    }
-
-    #[test]
-    fn a_logarithmic_axis_holds_every_positive_number() {
-        let scale = Scale::new([0.7123, 2e-7, 0.0, f64::NAN].into_iter(), true);
-        assert_eq!((scale.low, scale.high), (-7.0, 0.0));
-        assert!((scale.share(1e-7), scale.share(1.0)) == (0.0, 1.0) && scale.share(0.0) == 0.0);
-        let nothing = Scale::new(std::iter::empty(), true);
-        assert!(nothing.high > nothing.low);
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let texts = [0.0, 0.7123, 12.34, 262_144.0, 1.5e-7, 67_108_864.0, 1.0].map(number_text);
-        assert_eq!(texts, ["0", "0.712", "12.3", "262144", "1.5e-7", "6.7e7", "1"]);
     }
 }

@@ -121,8 +121,7 @@ impl Drawing<'_> {
 
     fn color_bar(&self, svg: &mut Svg) {
         let bar = self.layout.bar;
-        draw_gradient(svg, "weights");
-        svg.rect(bar, "url(#weights)", "");
+        scale::draw_bar(svg, bar);
         self.frame(svg, bar);
         let right = bar.x + bar.width;
         let ticks = self.scale.ticks();
@@ -181,17 +180,6 @@ impl Drawing<'_> {
     fn axis_title(&self) -> Style {
         Style { anchor: Anchor::Middle, ..style(AXIS_FONT, self.palette.muted) }
     }
-}
-
-/// Defines the scale's colours as a gradient from bottom to top.
-pub(super) fn draw_gradient(svg: &mut Svg, id: &str) {
-    svg.raw(&format!("<linearGradient id=\"{id}\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">\n"));
-    for level in (0..=u8::MAX).step_by(15) {
-        let offset = short(f64::from(level) / 255.0 * 100.0);
-        let color = scale::color(level);
-        svg.raw(&format!("<stop offset=\"{offset}%\" stop-color=\"{color}\"/>\n"));
-    }
-    svg.raw("</linearGradient>\n");
 }
 
 /// What stands above a map.

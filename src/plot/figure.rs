@@ -127,7 +127,7 @@ impl Panel {
     fn height(&self, width: f64) -> f64 {
         match self {
             Self::Lines(chart) => chart.height(width),
-            Self::Table(table) => table.height(width),
+            Self::Table(table) => table.height(),
             Self::Shapes(column) => column.height(),
             Self::Picture(picture) => picture.height * (width / picture.width).min(1.0),
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::picture::Picture;
 use super::scale;
 use super::text::escape;
+use super::theme::{INVALID, Palette, Theme};
 use crate::error::Error;
 
 const STYLE: &str = include_str!("page/style.css");
@@ -20,8 +21,6 @@ const PARTS: f32 = 10_000.0;
 pub struct Page<'a> {
     /// The heading.
     pub title: &'a str,
-    /// A paragraph below it; empty = none.
-    pub about: &'a str,
     /// The parts, in order.
     pub sections: Vec<Section>,
 }
@@ -87,16 +86,12 @@ impl Page<'_> {
         self.check()?;
         let mut html = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         html += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-        html += &format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escape(self.title));
+        html += &format!("<title>{}</title>\n<style>\n{}{STYLE}</style>\n", escape(self.title), themes());
+        html += "</head>\n<body>\n";
         html +=
             &format!("<header><h1>{}</h1><button id=\"theme\">light / dark</button></header>\n", escape(self.title));
-        if !self.about.is_empty() {
-            html += &format!("<p>{}</p>\n", escape(self.about));
-        }
-        for (index, section) in self.sections.iter().enumerate() {
-            html += &section.html(index);
-        }
-        html += &format!("<script>\n{}{SCRIPT}</script>\n</body>\n</html>\n", palette());
+        html.extend(self.sections.iter().map(Section::html));
+        html += &format!("<script>\n{}{SCRIPT}</script>\n</body>\n</html>\n", constants());
         Ok(html)
     }
 
@@ -131,7 +126,7 @@ impl Page<'_> {
 }
 
 impl Section {
-    fn html(&self, index: usize) -> String {
+    fn html(&self) -> String {
         match self {
             Self::Text(text) => format!("<pre>{}</pre>\n", escape(text)),
             Self::Maps(viewer) => {
@@ -141,24 +136,30 @@ impl Section {
                 format!("<section class=\"maps\"><script type=\"application/json\">{json}</script></section>\n")
             }
             Self::Drawing { light, dark } => {
-                let [light, dark] = [("light", light), ("dark", dark)].map(|(theme, picture)| {
-                    let id = format!("{theme}{index}");
-                    let svg = picture.svg();
-                    // One document, so every gradient needs a name of its own; in texts quotes are escaped.
-                    let svg = svg.replace("id=\"weights\"", &format!("id=\"{id}\""));
-                    let svg = svg.replace("fill=\"url(#weights)\"", &format!("fill=\"url(#{id})\""));
-                    format!("<div class=\"{theme}\">{svg}</div>\n")
-                });
+                let [light, dark] = [("light", light), ("dark", dark)]
+                    .map(|(theme, picture)| format!("<div class=\"{theme}\">{}</div>\n", picture.svg()));
                 format!("<section class=\"drawing\">\n{light}{dark}</section>\n")
             }
         }
     }
 }
 
-/// The colours of all levels, for the script.
-fn palette() -> String {
+/// What the script should know: the colours of all levels, that of what is no weight, the parts of a weight.
+fn constants() -> String {
     let colors: Vec<String> = (0..=u8::MAX).map(|level| format!("\"{}\"", scale::color(level))).collect();
-    format!("const COLORS = [{}];\nconst PARTS = {PARTS};\n", colors.join(","))
+    format!("const COLORS = [{}];\nconst INVALID = \"{INVALID}\";\nconst PARTS = {PARTS};\n", colors.join(","))
+}
+
+/// The themes' colours as properties: the reader's own unless the button has chosen.
+fn themes() -> String {
+    let [light, dark] = [(Theme::Light, "light"), (Theme::Dark, "dark")].map(|(theme, scheme)| {
+        let Palette { background, text, muted, line, series } = theme.palette();
+        let colors = [("back", background), ("text", text), ("muted", muted), ("line", line), ("mark", series[1])];
+        let properties: String = colors.map(|(name, color)| format!("--{name}: {color}; ")).concat();
+        format!("{properties}color-scheme: {scheme};")
+    });
+    let system = format!("@media (prefers-color-scheme: dark) {{ :root:not([data-theme=\"light\"]) {{ {dark} }} }}");
+    format!(":root {{ {light} }}\n{system}\n:root[data-theme=\"dark\"] {{ {dark} }}\n")
 }
 
 /// In ten-thousandths; −1 for what is no weight.
@@ -181,7 +182,7 @@ mod tests {
             heads: vec![head],
         };
         let viewer = MapViewer { pickers: vec!["layer".into()], groups: vec![group] };
-        Page { title: words, about: words, sections: vec![Section::Maps(viewer), Section::Text(words.into())] }.html()
+        Page { title: words, sections: vec![Section::Maps(viewer), Section::Text(words.into())] }.html()
     }
 
     #[test]
@@ -191,6 +192,9 @@ mod tests {
             assert!(!html.contains(elsewhere), "{elsewhere}");
         }
         assert!(html.contains("[2500]"));
+        for theme in [Theme::Light, Theme::Dark] {
+            assert!(html.contains(&format!("--back: {}; ", theme.palette().background)), "as in pictures: {theme:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! From weights to colours: one scale for all maps of a picture, from 0 to a round number.
 
+use std::fmt::Write as _;
+
+use super::svg::{Rect, Svg};
 use crate::maps::AttentionMap;
 
 /// How many colours are told apart; so many that the eye does not see the steps.
@@ -74,6 +77,22 @@ pub(super) fn is_weight(weight: f32) -> bool {
 pub(super) fn color(level: u8) -> String {
     let share = f64::from(level) / f64::from(NUM_LEVELS - 1);
     format!("#{:x}", colorous::VIRIDIS.eval_continuous(share))
+}
+
+/// Draws the colours of all levels from bottom to top. Strips, not a gradient: a gradient needs a name, and of two
+/// drawings in one document both would have it.
+pub(super) fn draw_bar(svg: &mut Svg, bar: Rect) {
+    let Rect { x, y, width, height } = bar;
+    let strip = height / f64::from(NUM_LEVELS);
+    let mut strips = String::new();
+    for level in 0..=u8::MAX {
+        // Up to the top, so that no seam shows the background.
+        let rest = NUM_LEVELS - u16::from(level);
+        let _ = writeln!(strips, "<path fill=\"{}\" d=\"M0 0h1v{rest}h-1z\"/>", color(level)); // cannot fail
+    }
+    svg.raw(&format!(
+        "<g shape-rendering=\"crispEdges\" transform=\"translate({x} {y}) scale({width} {strip})\">\n{strips}</g>\n"
+    ));
 }
 
 #[cfg(test)]

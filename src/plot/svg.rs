@@ -41,8 +41,8 @@ impl Svg {
     pub(super) fn new(width: f64, height: f64, name: &str) -> Self {
         let mut svg = Self(String::new());
         svg.raw(&format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-             role=\"img\" font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n<title>{}</title>\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n<title>{}</title>\n",
             escape(name)
         ));
         svg
@@ -80,7 +80,8 @@ impl Svg {
         let place = format!("translate({x} {y}) rotate({turn})");
         let _ = writeln!(
             self.0, // writing into a String cannot fail
-            "<text transform=\"{place}\" y=\"{shift}\" font-size=\"{}\"{weight} fill=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+            "<text transform=\"{place}\" y=\"{shift}\" font-size=\"{}\"{weight} fill=\"{}\" \
+             text-anchor=\"{anchor}\">{}</text>",
             short(style.size),
             style.fill,
             escape(content)

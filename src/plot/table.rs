@@ -32,8 +32,8 @@ pub struct HeatTable {
     pub rows: Vec<String>,
     /// What the colours are.
     pub bar_title: String,
-    /// Row by row.
-    pub cells: Vec<HeatCell>,
+    /// Row by row; a place without a number stays empty.
+    pub cells: Vec<Option<HeatCell>>,
 }
 
 /// One number.
@@ -48,7 +48,7 @@ pub struct HeatCell {
 }
 
 impl HeatTable {
-    pub(super) fn height(&self, _width: f64) -> f64 {
+    pub(super) fn height(&self) -> f64 {
         PANEL_TITLE + HEADER + (self.rows.len() as f64 * ROW).max(70.0)
     }
 
@@ -59,10 +59,11 @@ impl HeatTable {
         let top = place.y + PANEL_TITLE + HEADER;
         let width = place.x + place.width - BAR - left;
         let grid = Rect { x: left, y: top, width, height: self.rows.len() as f64 * ROW };
-        let colors = ColorScale::for_numbers(self.cells.iter().map(|cell| cell.number));
+        let colors = ColorScale::for_numbers(self.cells.iter().flatten().map(|cell| cell.number));
         self.labels(svg, grid, palette);
         let columns = self.columns.len().max(1);
-        for (index, cell) in self.cells.iter().enumerate() {
+        let cells = self.cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.as_ref()?)));
+        for (index, cell) in cells {
             let size = (grid.width / columns as f64, ROW);
             let corner = (grid.x + (index % columns) as f64 * size.0, grid.y + (index / columns) as f64 * size.1);
             draw_cell(svg, cell, Rect { x: corner.0, y: corner.1, width: size.0, height: size.1 }, &colors);
@@ -91,8 +92,7 @@ impl HeatTable {
     fn color_bar(&self, svg: &mut Svg, place: Rect, grid: Rect, colors: &ColorScale, palette: Palette) {
         let x = place.x + place.width - BAR + 14.0;
         let bar = Rect { x, y: grid.y, width: BAR_WIDTH, height: grid.height.max(70.0) };
-        super::draw::draw_gradient(svg, "weights");
-        svg.rect(bar, "url(#weights)", "");
+        scale::draw_bar(svg, bar);
         let right = bar.x + bar.width;
         for (share, tick) in colors.ticks() {
             let y = short(bar.y + (1.0 - share) * bar.height);

@@ -234,9 +234,9 @@ fn figure(theme: Theme) -> Picture {
     let cell = HeatCell { number: 0.5, words: "prev\n0.50".into(), tip: "layer 0, head 0".into() };
     let table = HeatTable {
         title: "a table".into(),
-        columns: words(&["0"]),
+        columns: words(&["0", "1"]),
         rows: words(&["layer 0"]),
-        cells: vec![cell],
+        cells: vec![Some(cell), None],
         ..HeatTable::default()
     };
     let value =
@@ -270,12 +270,32 @@ fn a_figure_has_all_of_its_panels() {
         ] {
             assert!(texts.iter().any(|text| text == wanted), "{wanted}: {texts:?}");
         }
-        assert!(picture.svg().contains("<title>layer 0, head 0</title>"), "what a pointer shows");
+        assert_eq!(picture.svg().matches("<title>layer 0, head 0</title>").count(), 1, "what a pointer shows");
+        assert!(!picture.svg().contains(" id="), "two drawings may stand in one document");
         assert!(picture.svg().contains("<title>second, two: 0.75</title>") && !picture.svg().contains("NaN"));
         let png = picture.encode(PictureFormat::Png).expect("an encodable picture");
         assert_eq!(u32::from_be_bytes([png[16], png[17], png[18], png[19]]), 1800, "three pixels for a point");
     }
     assert_ne!(figure(Theme::Light), figure(Theme::Dark));
+}
+
+#[test]
+fn a_place_without_a_number_stays_empty_and_nan_does_not() {
+    let drawn = |second: Option<f64>| {
+        let cell = |number: f64| HeatCell { number, words: format!("{number:.1}"), tip: String::new() };
+        let table = HeatTable {
+            columns: words(&["0", "1"]),
+            rows: words(&["a"]),
+            cells: vec![Some(cell(0.5)), second.map(cell)],
+            ..HeatTable::default()
+        };
+        let panels = vec![Panel::Table(table)];
+        let figure = Figure { title: "", caption: "", panels, columns: 1, theme: Theme::Light };
+        figure.draw().expect("a small figure").svg().to_owned()
+    };
+    let rectangles = |svg: &str| svg.matches("<rect").count();
+    assert_eq!(rectangles(&drawn(None)) + 1, rectangles(&drawn(Some(0.0))));
+    assert!(!drawn(None).contains(theme::INVALID) && drawn(Some(f64::NAN)).contains(theme::INVALID));
 }
 
 #[test]

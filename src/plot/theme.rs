@@ -20,7 +20,8 @@ pub(super) struct Palette {
     pub(super) muted: &'static str,
     /// Frames and ticks.
     pub(super) line: &'static str,
-    /// Series, told apart by colour-blind readers too (Okabe and Ito 2008), in shades that stand out from the background.
+    /// Series, told apart by colour-blind readers too (Okabe and Ito 2008), in shades that stand out from the
+    /// background.
     pub(super) series: [&'static str; 6],
 }
 

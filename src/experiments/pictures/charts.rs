@@ -84,18 +84,15 @@ impl Pictured for heads_are_free::Report {
                 name: format!("width {width}"),
                 numbers: heads.iter().map(|&heads| of(width, heads)).collect(),
             });
-            let series = merged(series.collect());
-            Panel::Lines(LineChart {
+            Panel::Lines(joined(LineChart {
                 title: title.into(),
                 x_title: "heads".into(),
                 y_title: y_title.into(),
                 places: heads.iter().map(ToString::to_string).collect(),
-                with_numbers: series.len() == 1,
-                series,
-                joined: true,
+                series: series.collect(),
                 logarithmic: widths.len() > 1,
                 ..LineChart::default()
-            })
+            }))
         };
         let mut panels = vec![
             chart("Parameters", "elements", |row| Some(row.parameters as f64)),
@@ -129,17 +126,14 @@ impl Pictured for grouped_query::Report {
                 let of = |groups: &usize| layer.rows.iter().find(|row| row.num_kv_heads == *groups).map(number);
                 Series { name: layer.name.clone(), numbers: groups.iter().map(of).collect() }
             });
-            let series = merged(series.collect());
-            Panel::Lines(LineChart {
+            Panel::Lines(joined(LineChart {
                 title: title.into(),
                 x_title: "key/value heads".into(),
                 y_title: y_title.into(),
                 places: groups.iter().map(ToString::to_string).collect(),
-                with_numbers: series.len() == 1,
-                series,
-                joined: true,
+                series: series.collect(),
                 ..LineChart::default()
-            })
+            }))
         };
         let panels = vec![
             chart("Change of the output, groups mean-pooled", "‖o′ − o‖ / ‖o‖", |row| row.mean.relative),
@@ -153,10 +147,10 @@ impl Pictured for grouped_query::Report {
     }
 }
 
-/// Series of the same numbers as one.
-fn merged(mut series: Vec<Series>) -> Vec<Series> {
-    if series.windows(2).all(|pair| pair[0].numbers == pair[1].numbers) {
-        series.truncate(1);
+/// The chart with lines; series of the same numbers are one, and one alone has its numbers beside it.
+fn joined(mut chart: LineChart) -> LineChart {
+    if chart.series.windows(2).all(|pair| pair[0].numbers == pair[1].numbers) {
+        chart.series.truncate(1);
     }
-    series
+    LineChart { with_numbers: chart.series.len() == 1, joined: true, ..chart }
 }

@@ -1,5 +1,4 @@
 "use strict";
-const INVALID = "#d81b60";
 
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
