@@ -9,9 +9,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use multihead::{CaseOptions, DeviceChoice, Error, Fuse, PlanOptions, Rewriting, Settings};
 use serde_json::{Number, Value};
 
-pub(super) use experiments::{
-    DrawArguments, Experiment, GroupedQueryArguments, HeadsArguments, LayerArguments, WhereArguments,
-};
+pub(super) use experiments::{Experiment, LayerArguments, ReportArguments};
+
+/// Under which flags stand that are fields of the case file.
+const SETTINGS_HEADING: &str = "Settings that override the case file's";
 
 /// Multi-head attention on any GPU, through WebGPU.
 ///
@@ -37,7 +38,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Experiment(Experiment),
     /// Survey every head of one or more layers: statistics, patterns, labelled links, pruning.
-    Heads(HeadsArguments),
+    Heads(LayerArguments),
     /// List every GPU adapter with what matters to attention.
     Devices(DevicesArguments),
 }
@@ -148,6 +149,17 @@ pub(super) struct HowArguments {
     pub(super) json: bool,
     #[command(flatten)]
     settings: SettingsArguments,
+    #[command(flatten)]
+    comparing: ComparingArguments,
+}
+
+/// How an answer is held against the expected one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = SETTINGS_HEADING)]
+struct ComparingArguments {
+    /// The t of |got − expected| ≤ t·(1 + |expected|); by default 1e-4.
+    #[arg(long, value_name = "T", allow_hyphen_values = true, value_parser = number("tolerance"))]
+    tolerance: Option<Settings>,
 }
 
 /// Whether attention streams.
@@ -169,7 +181,7 @@ enum Rewrite {
 ///
 /// A number is held to the rules of its field where it is read, so that the sentence names the flag, not the file.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Settings that override the case file's")]
+#[command(next_help_heading = SETTINGS_HEADING)]
 struct SettingsArguments {
     /// Query heads, H.
     #[arg(long, value_name = "H", allow_hyphen_values = true, value_parser = number("num_heads"))]
@@ -195,9 +207,6 @@ struct SettingsArguments {
     /// Where the names of the weights begin, such as `encoder.layer.3.`.
     #[arg(long)]
     prefix: Option<String>,
-    /// The t of |got − expected| ≤ t·(1 + |expected|); by default 1e-4.
-    #[arg(long, value_name = "T", allow_hyphen_values = true, value_parser = number("tolerance"))]
-    tolerance: Option<Settings>,
     /// The probability of dropping a weight in training; only 0, evaluation, is supported.
     #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = number("dropout"))]
     dropout: Option<Settings>,
@@ -243,7 +252,6 @@ impl SettingsArguments {
             &self.query_offset,
             &self.window,
             &self.scale,
-            &self.tolerance,
             &self.dropout,
             &self.seed,
         ];
@@ -267,7 +275,12 @@ impl ComputingArguments {
 impl HowArguments {
     /// How to read a case.
     pub(super) fn case_options(&self) -> CaseOptions {
-        CaseOptions { overrides: self.settings.settings(), weights: self.weights.clone() }
+        let settings = self.settings.settings();
+        let overrides = match &self.comparing.tolerance {
+            Some(tolerance) => settings.overridden_by(tolerance),
+            None => settings,
+        };
+        CaseOptions { overrides, weights: self.weights.clone() }
     }
 
     /// How to compile a case's graph.

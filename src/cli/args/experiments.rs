@@ -23,17 +23,23 @@ pub(crate) enum Experiment {
     /// Self- and cross-attention: the same module, wired in two ways.
     SelfAndCross(SelfAndCrossArguments),
     /// Key/value heads of a layer pooled into groups: cache bytes and change of the output.
-    GroupedQuery(Box<GroupedQueryArguments>),
+    GroupedQuery(Box<LayerArguments>),
 }
 
-/// What to draw of what came out.
+/// Where to compute a report, and what to make of it.
 #[derive(Debug, Args)]
-pub(crate) struct DrawArguments {
+pub(crate) struct ReportArguments {
+    /// Where to compute: `auto` (the best adapter, else the CPU), `cpu`, or a part of an adapter's name.
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
+    pub(crate) device: DeviceChoice,
+    /// Print JSON, one object.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Draw a picture here, as .png or .svg.
     #[arg(long, value_name = "PICTURE")]
     pub(crate) picture: Option<PathBuf>,
     /// The colours of the picture.
-    #[arg(long, value_enum, default_value_t = Colors::Light, value_name = "COLOURS")]
+    #[arg(long, value_enum, default_value_t = Colors::Light, value_name = "COLOURS", requires = "picture")]
     pub(crate) theme: Colors,
     /// Write an interactive page here, one file that needs no network.
     #[arg(long, value_name = "FILE.html")]
@@ -56,17 +62,6 @@ impl From<Colors> for Theme {
     }
 }
 
-/// Where to compute an experiment, and how to print it.
-#[derive(Debug, Args)]
-pub(crate) struct WhereArguments {
-    /// Where to compute: `auto` (the best adapter, else the CPU), `cpu`, or a part of an adapter's name.
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device())]
-    pub(crate) device: DeviceChoice,
-    /// Print JSON, one object.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct CopyBothArguments {
     /// Pairs of values that the readout is fitted on.
@@ -79,9 +74,7 @@ pub(crate) struct CopyBothArguments {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
+    pub(crate) report: ReportArguments,
 }
 
 impl CopyBothArguments {
@@ -99,9 +92,7 @@ pub(crate) struct ShapesArguments {
     #[arg(long, value_name = "H", default_value_t = shapes::Options::default().num_heads)]
     num_heads: usize,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
+    pub(crate) report: ReportArguments,
 }
 
 impl ShapesArguments {
@@ -125,9 +116,7 @@ pub(crate) struct HeadsAreFreeArguments {
     #[arg(long, value_name = "COUNT", default_value_t = heads_are_free::Options::default().runs)]
     runs: usize,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
+    pub(crate) report: ReportArguments,
 }
 
 impl HeadsAreFreeArguments {
@@ -153,15 +142,14 @@ pub(crate) struct AlignmentArguments {
     #[arg(long, value_name = "D", default_value_t = alignment::Options::default().embedding_dim)]
     embedding_dim: usize,
     /// The score of two equal letters; that of two others scatters around 0 by this / √D.
-    #[arg(long, value_name = "SCORE", allow_hyphen_values = true, default_value_t = alignment::Options::default().sharpness)]
+    #[arg(long, value_name = "SCORE", allow_hyphen_values = true)]
+    #[arg(default_value_t = alignment::Options::default().sharpness)]
     sharpness: f64,
     /// What the embeddings follow from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
+    pub(crate) report: ReportArguments,
 }
 
 impl AlignmentArguments {
@@ -188,9 +176,7 @@ pub(crate) struct SelfAndCrossArguments {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
+    pub(crate) report: ReportArguments,
 }
 
 impl SelfAndCrossArguments {
@@ -199,29 +185,11 @@ impl SelfAndCrossArguments {
     }
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct GroupedQueryArguments {
-    #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
-    #[command(flatten)]
-    pub(crate) layers: LayerArguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HeadsArguments {
-    #[command(flatten)]
-    pub(crate) place: WhereArguments,
-    #[command(flatten)]
-    pub(crate) draw: DrawArguments,
-    #[command(flatten)]
-    pub(crate) layers: LayerArguments,
-}
-
 /// Which layers to look at.
 #[derive(Debug, Args)]
 pub(crate) struct LayerArguments {
+    #[command(flatten)]
+    pub(crate) report: ReportArguments,
     /// Case files, or a model's layers with sentences (.safetensors); each case is a layer.
     #[arg(required = true)]
     pub(crate) cases: Vec<PathBuf>,
