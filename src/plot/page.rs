@@ -91,7 +91,7 @@ impl Page<'_> {
         html +=
             &format!("<header><h1>{}</h1><button id=\"theme\">light / dark</button></header>\n", escape(self.title));
         html.extend(self.sections.iter().map(Section::html));
-        html += &format!("<script>\n{}{SCRIPT}</script>\n</body>\n</html>\n", constants());
+        html += &format!("<script>\n\"use strict\";\n{}{SCRIPT}</script>\n</body>\n</html>\n", constants());
         Ok(html)
     }
 

@@ -1,5 +1,3 @@
-"use strict";
-
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
