@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::help::experiments;
 use crate::program::Ended;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide.md");
@@ -96,9 +97,13 @@ fn update(guide: &str) {
 #[test]
 fn every_experiment_is_in_the_guide() {
     let blocks = blocks(&std::fs::read_to_string(GUIDE).unwrap());
-    for name in ["copy-both", "shapes", "heads-are-free", "alignment", "self-and-cross", "grouped-query", "heads"] {
-        assert!(blocks.iter().any(|block| block.arguments.iter().any(|word| word == name)), "{name}");
+    let told = |words: &[&str]| blocks.iter().any(|block| block.arguments.iter().take(words.len()).eq(words));
+    let names = experiments();
+    assert!(names.len() >= 6, "{names:?}");
+    for name in names {
+        assert!(told(&["experiment", &name]), "{name}");
     }
+    assert!(told(&["heads"]));
 }
 
 /// The comparison can fail.
