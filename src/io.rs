@@ -24,5 +24,5 @@ pub use atomic::{writable_place, write_atomically};
 pub use case::{Case, CaseOptions, Expected};
 pub use layout::weights_from_file;
 pub use settings::Settings;
-pub use tensor_file::write_tensors;
+pub use tensor_file::{tensors_to_bytes, write_tensors};
 pub use words::printable;

@@ -17,6 +17,7 @@ use super::random::Normal;
 use crate::attention::{AttentionConfig, AttentionInputs, Mask, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
+use crate::plan::Progress;
 use crate::shape::HostTensor;
 
 /// √½, what no split of one head's attention gets below.
@@ -100,20 +101,35 @@ pub struct Report {
 /// # Errors
 /// [`Error::OutOfRange`] for sizes that cannot be; those of the device.
 pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
+    run_with_progress(device, options, |_| ()).await
+}
+
+/// As [`run`], and says after each split how far it has come.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_progress(
+    device: &Device,
+    options: &Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<Report, Error> {
     between("value_dim", options.value_dim, 1, 256)?;
     between("num_samples", options.num_samples, 16 * options.value_dim, 1 << 20)?;
     between("num_samples · value_dim", options.num_samples * options.value_dim, 1, 1 << 24)?;
     let samples = Samples::new(options)?;
     let wanted = samples.wanted();
     let mut mixed = Vec::new();
+    let mut rows = Vec::new();
     for split in SPLITS {
-        mixed.push(samples.attend(device, split).await?);
+        let attended = samples.attend(device, split).await?;
+        rows.push(Row {
+            heads: attended.weights.len(),
+            weights: attended.weights.clone(),
+            relative_error: Readout::fitted(&attended.mixtures, &wanted).relative_error(&attended.mixtures, &wanted),
+        });
+        mixed.push(attended);
+        progress(Progress { done: rows.len() as u64, total: SPLITS.len() as u64 });
     }
-    let rows = mixed.iter().map(|mixed| Row {
-        heads: mixed.weights.len(),
-        weights: mixed.weights.clone(),
-        relative_error: Readout::fitted(&mixed.mixtures, &wanted).relative_error(&mixed.mixtures, &wanted),
-    });
     let [fitted_on, given] = CONTROL.map(|split| &mixed[split]);
     let readout = Readout::fitted(&fitted_on.mixtures, &wanted);
     Ok(Report {
@@ -121,7 +137,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
         num_samples: options.num_samples,
         value_dim: options.value_dim,
         theory: THEORY,
-        rows: rows.collect(),
+        rows,
         control: Control {
             fitted_on: fitted_on.weights.clone(),
             given: given.weights.clone(),

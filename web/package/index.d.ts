@@ -163,7 +163,9 @@ export class Device {
   readonly isLost: boolean;
   /** Names of the kernels that this package can run in a browser, by op: `{ matmul: [...], softmax: [...], … }`. */
   kernels(): Readonly<Record<string, readonly string[]>>;
-  /** Gives the memory back; a device that this package opened is destroyed. Idempotent. */
+  /**
+   * Gives the memory back; a device that this package opened is destroyed, and lost to the attentions on it. Idempotent.
+   */
   free(): void;
   [Symbol.dispose](): void;
 }
@@ -807,6 +809,3 @@ export function fromSafetensors(bytes: Uint8Array | ArrayBuffer): Promise<{
  * to say where the wasm is. After a failure the next call tries again.
  */
 export function load(wasm?: string | URL | Response | BufferSource | WebAssembly.Module): Promise<void>;
-
-/** The version of the package. */
-export const version: string;

@@ -1,0 +1,121 @@
+//! What each head does, in numbers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use super::call::JsTensor;
+use super::fault::Fault;
+use super::object::plain;
+use crate::heads::links::{LINKS, LabelledLink, LinkScore, Places, Relation};
+use crate::heads::{CountedQueries, HeadStatistics, Pattern, is_separator_token, statistics};
+use crate::maps::AttentionMap;
+
+/// `HeadStatistics` of the package.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadTold {
+    head: usize,
+    num_counted: usize,
+    entropy_bits: f64,
+    effective_keys: f64,
+    mean_distance: f64,
+    share_on_self: f64,
+    share_on_previous: f64,
+    share_on_next: f64,
+    share_on_first: f64,
+    share_on_separator: f64,
+    strongest: Option<StrongestTold>,
+    pattern: Option<Pattern>,
+    pattern_score: f64,
+    pattern_scores: BTreeMap<&'static str, f64>,
+    links: Vec<LinkTold>,
+}
+
+#[derive(Serialize)]
+struct StrongestTold {
+    query: usize,
+    key: usize,
+    weight: f32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinkTold {
+    relation: Relation,
+    from: usize,
+    to: usize,
+    rival: usize,
+    share: f32,
+    rival_share: f32,
+    found: bool,
+}
+
+/// Statistics of every head of one batch entry of weights (B, H, Lq, Lk). `tokens` may be empty.
+///
+/// # Errors
+/// "bad-input" for another shape, a batch entry that is not there, more queries to count than there are.
+#[wasm_bindgen(js_name = headStatistics)]
+pub fn head_statistics(
+    weights: &JsTensor,
+    batch: u32,
+    num_valid: Option<u32>,
+    query_offset: f64,
+    tokens: Vec<String>,
+) -> Result<JsValue, Fault> {
+    let weights = weights.tensor()?;
+    #[expect(clippy::cast_possible_truncation, reason = "the package takes only whole numbers that a double has exactly")]
+    let query_offset = query_offset as i64;
+    let maps = AttentionMap::of_batch_entry(&weights, batch as usize)?;
+    let num_queries = maps.first().map_or(0, AttentionMap::num_queries);
+    let before_padding = || tokens.iter().position(|token| token == "[PAD]").map(|place| place.min(num_queries));
+    let num_valid = num_valid.map(|count| count as usize).or_else(before_padding);
+    let counted = CountedQueries { num_valid, query_offset };
+    let heads = statistics(&weights, batch as usize, counted)?;
+    let separators: Vec<usize> =
+        tokens.iter().enumerate().filter(|(_, token)| is_separator_token(token)).map(|(place, _)| place).collect();
+    let links: Vec<_> = LINKS.iter().filter_map(|link| Some((link, link.places(&tokens)?))).collect();
+    let told = heads.iter().zip(&maps).map(|(head, map)| head_told(head, map, counted, &separators, &tokens, &links));
+    Ok(plain(&told.collect::<Vec<_>>()))
+}
+
+fn head_told(
+    head: &HeadStatistics,
+    map: &AttentionMap<'_>,
+    counted: CountedQueries,
+    separators: &[usize],
+    tokens: &[String],
+    links: &[(&LabelledLink, Places)],
+) -> HeadTold {
+    let scores = Pattern::ALL.map(|pattern| (pattern, pattern.score(map, counted, separators)));
+    let known = scores.iter().copied().filter(|(_, score)| !score.is_nan());
+    let nearest = known.reduce(|best, other| if other.1 > best.1 { other } else { best });
+    let fits = |places: &Places| {
+        let last = [places.to, places.rival].into_iter().max().unwrap_or_default();
+        places.from < map.num_queries() && last < map.num_keys()
+    };
+    let links = links.iter().filter(|(_, places)| fits(places)).map(|&(link, places)| {
+        let LinkScore { share, rival_share, found } = LinkScore::new(map, tokens, places);
+        let Places { from, to, rival } = places;
+        LinkTold { relation: link.relation, from, to, rival, share, rival_share, found }
+    });
+    HeadTold {
+        head: head.head,
+        num_counted: head.num_counted,
+        entropy_bits: head.entropy_bits,
+        effective_keys: head.effective_keys,
+        mean_distance: head.mean_distance,
+        share_on_self: head.share_on_self,
+        share_on_previous: head.share_on_previous,
+        share_on_next: head.share_on_next,
+        share_on_first: head.share_on_first,
+        share_on_separator: Pattern::Separator.score(map, counted, separators),
+        strongest: head.strongest.map(|link| StrongestTold { query: link.query, key: link.key, weight: link.weight }),
+        pattern: nearest.map(|(pattern, _)| pattern),
+        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
+        pattern_scores: scores.iter().map(|(pattern, score)| (pattern.name(), *score)).collect(),
+        links: links.collect(),
+    }
+}
