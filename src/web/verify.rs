@@ -46,16 +46,11 @@ pub(super) fn answer(
     let output = tensor(&got.output, &truth[0], &naive[0]);
     let weights = got.attention_weights.as_ref().map(|got| tensor(got, &truth[1], &naive[1]));
     let heads = got.attention_weights.as_ref().map(|got| by_head(got, &truth[1]));
-    let both = || [Some(&output), weights.as_ref()].into_iter().flatten();
-    Verification {
-        ok: both().all(|tensor| tensor.ok),
-        max_error: both().fold(0.0, |max, tensor| larger(max, tensor.max_error)),
-        nans: both().map(|tensor| tensor.nans).sum(),
-        output,
-        weights,
-        heads,
-        took,
-    }
+    let both: Vec<_> = [Some(&output), weights.as_ref()].into_iter().flatten().collect();
+    let ok = both.iter().all(|tensor| tensor.ok);
+    let max_error = both.iter().fold(0.0, |max, tensor| larger(max, tensor.max_error));
+    let nans = both.iter().map(|tensor| tensor.nans).sum();
+    Verification { ok, max_error, nans, output, weights, heads, took }
 }
 
 fn tensor(got: &HostTensor, truth: &HostTensor<f64>, naive: &HostTensor<f32>) -> TensorVerification {

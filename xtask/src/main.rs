@@ -6,12 +6,17 @@ mod cases;
 mod checks;
 mod chromium;
 mod demo;
+mod npm;
+mod package;
 mod platforms;
+mod serve;
 mod setup;
+mod site;
 mod step;
 mod tint;
 mod toolchain;
 mod vulkan;
+mod web;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,7 +41,17 @@ enum Task {
     },
     /// Runs every check: format, lints, docs, tests, the cases on every kind of device, a browser, the demo.
     Test,
-    /// Builds the library for browsers and computes cases in headless Chromium.
+    /// Builds the library for browsers, the npm package and the page, into web/dist/: static files for any server.
+    Web,
+    /// Serves web/dist/ on this machine.
+    Serve {
+        /// The port.
+        #[arg(long, default_value_t = 8080)]
+        port: u16,
+    },
+    /// Runs the package's own tests in Node, with Dawn for a GPU.
+    Package,
+    /// Computes cases through the package in headless Chromium, and compiles every shader there.
     Browser,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
     Tint,
@@ -48,6 +63,9 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo { arguments } => demo::run(root(), arguments),
         Task::Test => checks::run(root()),
+        Task::Web => web::run(root()),
+        Task::Serve { port } => serve::run(root(), port),
+        Task::Package => package::run(root()),
         Task::Browser => browser::run(root()),
         Task::Tint => tint::run(root()),
         Task::Platforms => platforms::run(root()),
