@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::npm::npm;
+use crate::npm::{self, npm};
 use crate::{chromium, web};
 
 /// Builds the package, checks its types and runs its tests.
@@ -14,6 +14,7 @@ use crate::{chromium, web};
 pub(crate) fn run(root: &Path) -> Result<()> {
     web::package(root)?;
     let folder = root.join(web::PACKAGE);
+    npm::install(&folder)?;
     npm("types of the package", ["run", "types"]).run(&folder)?;
     chromium::for_dawn(npm("tests of the package", ["test"]))?.run(&folder)?;
     Ok(())

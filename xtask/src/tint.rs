@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::chromium;
 use crate::npm;
 use crate::step::Step;
+use crate::{chromium, web};
 
-/// Where the script and its package are, below the workspace's root.
-pub(crate) const FOLDER: &str = "web/dawn";
+/// Where the script is, below the workspace's root; Dawn is what the package's own tests have.
+pub(crate) const FOLDER: &str = "web/package/test/shaders";
 
 /// The test that writes what the script reads, and where it writes it: Cargo's folder for what tests write.
 const LISTING: &str = "every_shader_is_written_down_for_other_compilers";
@@ -43,7 +43,7 @@ pub(crate) fn list(root: &Path) -> Result<()> {
 /// When something is missing, or a variant is refused.
 pub(crate) fn run(root: &Path) -> Result<()> {
     set_up(root)?;
-    npm::install(&root.join(FOLDER))?;
+    npm::install(&root.join(web::PACKAGE))?;
     list(root)?;
     let script = format!("{FOLDER}/compile.js");
     chromium::for_dawn(Step::new("compile with Tint", "node", [script.as_str(), LIST]))?.run(root)?;

@@ -28,16 +28,6 @@ const LIBRARY: [&str; 4] = ["--lib", "--no-default-features", "--features", "web
 /// What writes the JavaScript around it.
 const TOOL: [&str; 6] = ["run", "--quiet", "--profile", "tool", "--package", "multihead-bindings"];
 
-/// What makes it smaller. Rust's compilers use all of these features.
-const SHRINK: [&str; 6] = [
-    "-Os",
-    "--enable-bulk-memory",
-    "--enable-nontrapping-float-to-int",
-    "--enable-sign-ext",
-    "--enable-mutable-globals",
-    "--enable-reference-types",
-];
-
 /// What a page would load in vain: the browser compiles shaders itself.
 const UNWANTED: [&str; 2] = ["naga", "wgpu-core"];
 
@@ -100,10 +90,6 @@ pub(crate) fn package(root: &Path) -> Result<()> {
         let copy = root.join(PACKAGE).join(licence);
         std::fs::copy(root.join(licence), &copy).with_context(|| format!("cannot write {}", copy.display()))?;
     }
-    npm::install(&root.join(PACKAGE))?;
-    let shrink = [&SHRINK[..], &["wasm/multihead_bg.wasm", "-o", "wasm/multihead_bg.wasm"]].concat();
-    Step::new("wasm-opt", "node", ["node_modules/binaryen/bin/wasm-opt"].into_iter().chain(shrink))
-        .run(&root.join(PACKAGE))?;
     sizes::check_wasm(&root.join(WASM_FILE))
 }
 

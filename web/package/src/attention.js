@@ -59,7 +59,7 @@ export class Attention {
    */
   static async fromCase(given, where = {}) {
     const { device: named, backend } = options("the options of Attention.fromCase", where, ["device", "backend"]);
-    const file = bytes("a case file", given).slice();
+    const file = bytes("a case file", given);
     await load();
     checkRoom([file]);
     const device = await deviceOf(named, backend);
@@ -193,7 +193,7 @@ function layerMaker({ weights, prefix }, heads) {
     return (place) => new Layer(place, ...heads);
   }
   if (weights instanceof Uint8Array || weights instanceof ArrayBuffer) {
-    const file = bytes("weights", weights).slice();
+    const file = bytes("weights", weights);
     checkRoom([file]);
     const under = absent(prefix) ? "" : text("prefix", prefix);
     return (place) => Layer.ofFile(place, ...heads, file, under);

@@ -136,6 +136,15 @@ export function axes(what, value) {
   return Uint32Array.from(wholes(`the shape of ${what}`, value, 0));
 }
 
+/** Whether somebody transferred this buffer; not every browser says so by itself. */
+function isDetached(/** @type {ArrayBufferLike} */ buffer) {
+  try {
+    return new Uint8Array(buffer) === null;
+  } catch {
+    return true;
+  }
+}
+
 /** A wasm's memory cannot hold more at once. */
 const MOST_BYTES = 2 ** 31 - 1;
 
@@ -150,7 +159,7 @@ function halves(what, value) {
   if (!Array.isArray(data) && !isTyped(data)) {
     refuse(`the data of ${what} should be a typed array or a list, but is ${shown(data)}`);
   }
-  if (isTyped(data) && data.buffer.detached === true) {
+  if (isTyped(data) && isDetached(data.buffer)) {
     refuse(`the data of ${what} was given away: its buffer is detached; make the call before you transfer it`);
   }
   if (data.length * 8 > MOST_BYTES) {
@@ -218,17 +227,17 @@ export function booleans(what, value) {
 }
 
 /**
- * The bytes of a file, not copied.
+ * The bytes of a file, copied.
  * @param {string} what
  * @param {unknown} value
  * @returns {Uint8Array}
  */
 export function bytes(what, value) {
-  if (value instanceof ArrayBuffer && !(/** @type {any} */ (value).detached)) {
-    return new Uint8Array(value);
+  if (value instanceof ArrayBuffer && !isDetached(value)) {
+    return new Uint8Array(value).slice();
   }
-  if (value instanceof Uint8Array && !(/** @type {any} */ (value.buffer).detached)) {
-    return value;
+  if (value instanceof Uint8Array && !isDetached(value.buffer)) {
+    return value.slice();
   }
   return refuse(`${what} should be a Uint8Array or an ArrayBuffer that was not given away, but is ${shown(value)}`);
 }

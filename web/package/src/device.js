@@ -26,14 +26,14 @@ export class Device {
    * @param {Place} place
    * @param {{ owned: boolean, fallback: MultiheadError | null }} about
    */
-  constructor(own, place, { owned, fallback }) {
+  constructor(own, place, about) {
     onlyOwn(own, "Device.open()");
     this.#place = place;
-    this.#owned = owned;
+    this.#owned = about.owned;
     /** @type {GPUDevice | null} */
     this.gpu = place.gpu ?? null;
     /** @type {DeviceInfo} */
-    this.info = this.gpu ? infoOfGpu(this.gpu, place.name) : infoOfCpu(fallback);
+    this.info = this.gpu ? infoOfGpu(this.gpu, place.name) : infoOfCpu(about.fallback);
     /** @type {Promise<DeviceLost>} */
     this.lost = this.gpu ? this.#watched(this.gpu) : new Promise(() => {});
   }

@@ -23,7 +23,10 @@ async function experiment(name, given, own, run) {
   return camelCased(report);
 }
 
-/** The names that Rust gives its fields, as JavaScript's; tensors and text stay what they are. */
+/**
+ * The names that Rust gives its fields, as JavaScript's; tensors and text stay what they are.
+ * @returns {any}
+ */
 function camelCased(/** @type {any} */ value) {
   if (Array.isArray(value)) {
     return value.map(camelCased);

@@ -55,7 +55,7 @@ export async function toSafetensors(tensors, metadata = {}) {
  * @returns {Promise<{ tensors: Record<string, Tensor>, metadata: Record<string, string> }>}
  */
 export async function fromSafetensors(given) {
-  const file = bytes("a safetensors file", given).slice();
+  const file = bytes("a safetensors file", given);
   await load();
   checkRoom([file]);
   return guarded(() => wasm.fromSafetensors(file));

@@ -30,7 +30,7 @@ pub(super) fn site(root: &Path) -> Result<Site> {
     for folder in ["src", "wasm"] {
         site.add_folder(&format!("/package/{folder}/"), &package.join(folder))?;
     }
-    site.add_file("/dawn/variants.js", &root.join(tint::FOLDER).join("variants.js"))?;
+    site.add_file("/shaders/variants.js", &root.join(tint::FOLDER).join("variants.js"))?;
     site.add_file("/shaders.json", &root.join(tint::LIST))?;
     let mut names = Vec::new();
     for name in CASES {

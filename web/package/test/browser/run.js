@@ -2,7 +2,7 @@
 // compiles every variant of every shader; does the same as this page in a worker. Shows the answers and sends them to the
 // server that the page came from.
 
-import { compiled } from "./dawn/variants.js";
+import { compiled } from "./shaders/variants.js";
 import { Attention, Device } from "./package/index.js";
 
 /** What to ask for in each round: nothing, so that the device's profile chooses; then each kernel that there is. */
