@@ -61,8 +61,6 @@ extern "C" {
     #[wasm_bindgen(method, getter, js_name = returnWeights)]
     pub(super) fn return_weights(this: &JsCall) -> bool;
     #[wasm_bindgen(method, getter)]
-    pub(super) fn verify(this: &JsCall) -> bool;
-    #[wasm_bindgen(method, getter)]
     pub(super) fn profile(this: &JsCall) -> bool;
     #[wasm_bindgen(method, getter, js_name = onProgress)]
     pub(super) fn on_progress(this: &JsCall) -> Option<Function>;
@@ -120,7 +118,10 @@ impl JsTensor {
         HostTensor::new(self.axes(), self.floats())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the package takes only whole numbers that a double has exactly")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the package takes only whole numbers that a double has exactly"
+    )]
     fn integers(&self) -> Result<HostTensor<i64>, Error> {
         HostTensor::new(self.axes(), self.doubles().into_iter().map(|number| number as i64).collect())
     }
@@ -166,7 +167,10 @@ impl JsCall {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the package takes only whole numbers that a double has exactly")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the package takes only whole numbers that a double has exactly"
+    )]
     fn offset(&self) -> i64 {
         self.query_offset() as i64
     }

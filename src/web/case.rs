@@ -56,7 +56,8 @@ impl Layer {
             tolerance: case.tolerance(),
             ..Settings::default()
         };
-        let unreadable = |error: serde_json::Error| Error::Invalid(format!("tokens should be lists of strings: {error}"));
+        let unreadable =
+            |error: serde_json::Error| Error::Invalid(format!("tokens should be lists of strings: {error}"));
         let tokens = case.tokens().map(|json| serde_json::from_str(&json).map_err(unreadable)).transpose()?;
         let expected = Expected {
             output: optional(case.expected_output())?,

@@ -84,7 +84,9 @@ impl Place {
     #[wasm_bindgen(getter)]
     pub fn gpu(&self) -> JsValue {
         match &*self.0 {
-            Device::Gpu(gpu) => gpu.device().as_webgpu().map_or(JsValue::UNDEFINED, |device| JsValue::from(device.clone())),
+            Device::Gpu(gpu) => {
+                gpu.device().as_webgpu().map_or(JsValue::UNDEFINED, |device| JsValue::from(device.clone()))
+            }
             Device::Cpu(_) => JsValue::UNDEFINED,
         }
     }

@@ -97,8 +97,7 @@ pub async fn heads_are_free(
 /// As [`copy_both`].
 #[wasm_bindgen]
 pub async fn shapes(place: &Place, num_hiddens: u32, num_heads: u32) -> Result<JsValue, Fault> {
-    let options =
-        experiments::shapes::Options { num_hiddens: num_hiddens as usize, num_heads: num_heads as usize };
+    let options = experiments::shapes::Options { num_hiddens: num_hiddens as usize, num_heads: num_heads as usize };
     let device = place.device();
     Ok(told(&experiments::shapes::run(&device, &options).await?).into())
 }

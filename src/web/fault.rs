@@ -32,13 +32,8 @@ impl From<Fault> for JsValue {
         let mut told =
             Told { code: code(&error), message: error.to_string(), need: None, have: None, limit: None, unit: None };
         if let Error::LimitExceeded { need, have, limit, unit, .. } = error {
-            told = Told {
-                need: Some(need as f64),
-                have: Some(have as f64),
-                limit: Some(limit),
-                unit: Some(unit),
-                ..told
-            };
+            told =
+                Told { need: Some(need as f64), have: Some(have as f64), limit: Some(limit), unit: Some(unit), ..told };
         }
         plain(&told)
     }

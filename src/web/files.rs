@@ -23,9 +23,11 @@ pub fn to_safetensors(
     keys: Vec<String>,
     values: Vec<String>,
 ) -> Result<Vec<u8>, Fault> {
-    let tensors = tensors.iter().map(JsTensor::tensor).collect::<Result<Vec<_>, _>>()?;
-    let tensors: Vec<_> = names.iter().map(String::as_str).zip(&tensors).collect();
-    let metadata: Vec<_> = keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect();
+    let named = names.into_iter().zip(tensors).map(|(name, tensor)| Ok((name, tensor.tensor()?)));
+    let tensors = named.collect::<Result<Vec<_>, Error>>()?;
+    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let metadata: Vec<_> = keys.into_iter().zip(values).collect();
+    let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     Ok(tensors_to_bytes(&tensors, &metadata)?)
 }
 
@@ -66,7 +68,6 @@ pub fn compare(
         attention_weights: optional(weights)?,
         timing: RunTiming::default(),
     };
-    let expected =
-        Expected { output: optional(expected_output)?, attention_weights: optional(expected_weights)? };
+    let expected = Expected { output: optional(expected_output)?, attention_weights: optional(expected_weights)? };
     Ok(plain(&expected.compare(&got, tolerance)))
 }

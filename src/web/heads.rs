@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::call::JsTensor;
 use super::fault::Fault;
 use super::object::plain;
-use crate::heads::links::{LINKS, LabelledLink, LinkScore, Places, Relation};
+use crate::heads::links::{LINKS, LinkScore, Places, Relation};
 use crate::heads::{CountedQueries, HeadStatistics, Pattern, is_separator_token, statistics};
 use crate::maps::AttentionMap;
 
@@ -66,7 +66,10 @@ pub fn head_statistics(
     tokens: Vec<String>,
 ) -> Result<JsValue, Fault> {
     let weights = weights.tensor()?;
-    #[expect(clippy::cast_possible_truncation, reason = "the package takes only whole numbers that a double has exactly")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the package takes only whole numbers that a double has exactly"
+    )]
     let query_offset = query_offset as i64;
     let maps = AttentionMap::of_batch_entry(&weights, batch as usize)?;
     let num_queries = maps.first().map_or(0, AttentionMap::num_queries);
@@ -74,48 +77,61 @@ pub fn head_statistics(
     let num_valid = num_valid.map(|count| count as usize).or_else(before_padding);
     let counted = CountedQueries { num_valid, query_offset };
     let heads = statistics(&weights, batch as usize, counted)?;
-    let separators: Vec<usize> =
-        tokens.iter().enumerate().filter(|(_, token)| is_separator_token(token)).map(|(place, _)| place).collect();
-    let links: Vec<_> = LINKS.iter().filter_map(|link| Some((link, link.places(&tokens)?))).collect();
-    let told = heads.iter().zip(&maps).map(|(head, map)| head_told(head, map, counted, &separators, &tokens, &links));
-    Ok(plain(&told.collect::<Vec<_>>()))
+    let sentence = Sentence::new(tokens, counted);
+    Ok(plain(&heads.iter().zip(&maps).map(|(head, map)| sentence.told(head, map)).collect::<Vec<_>>()))
 }
 
-fn head_told(
-    head: &HeadStatistics,
-    map: &AttentionMap<'_>,
+/// What is known of the tokens, for all heads.
+struct Sentence {
+    tokens: Vec<String>,
     counted: CountedQueries,
-    separators: &[usize],
-    tokens: &[String],
-    links: &[(&LabelledLink, Places)],
-) -> HeadTold {
-    let scores = Pattern::ALL.map(|pattern| (pattern, pattern.score(map, counted, separators)));
-    let known = scores.iter().copied().filter(|(_, score)| !score.is_nan());
-    let nearest = known.reduce(|best, other| if other.1 > best.1 { other } else { best });
-    let fits = |places: &Places| {
-        let last = [places.to, places.rival].into_iter().max().unwrap_or_default();
-        places.from < map.num_queries() && last < map.num_keys()
-    };
-    let links = links.iter().filter(|(_, places)| fits(places)).map(|&(link, places)| {
-        let LinkScore { share, rival_share, found } = LinkScore::new(map, tokens, places);
+    /// Places of separators.
+    separators: Vec<usize>,
+    links: Vec<(Relation, Places)>,
+}
+
+impl Sentence {
+    fn new(tokens: Vec<String>, counted: CountedQueries) -> Self {
+        let separators = tokens.iter().enumerate().filter(|(_, token)| is_separator_token(token));
+        let separators = separators.map(|(place, _)| place).collect();
+        let links = LINKS.iter().filter_map(|link| Some((link.relation, link.places(&tokens)?))).collect();
+        Self { tokens, counted, separators, links }
+    }
+
+    fn told(&self, head: &HeadStatistics, map: &AttentionMap<'_>) -> HeadTold {
+        let scores = Pattern::ALL.map(|pattern| (pattern, pattern.score(map, self.counted, &self.separators)));
+        let known = scores.iter().copied().filter(|(_, score)| !score.is_nan());
+        let nearest = known.reduce(|best, other| if other.1 > best.1 { other } else { best });
+        HeadTold {
+            head: head.head,
+            num_counted: head.num_counted,
+            entropy_bits: head.entropy_bits,
+            effective_keys: head.effective_keys,
+            mean_distance: head.mean_distance,
+            share_on_self: head.share_on_self,
+            share_on_previous: head.share_on_previous,
+            share_on_next: head.share_on_next,
+            share_on_first: head.share_on_first,
+            share_on_separator: Pattern::Separator.score(map, self.counted, &self.separators),
+            strongest: head.strongest.map(|link| StrongestTold {
+                query: link.query,
+                key: link.key,
+                weight: link.weight,
+            }),
+            pattern: nearest.map(|(pattern, _)| pattern),
+            pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
+            pattern_scores: scores.iter().map(|(pattern, score)| (pattern.name(), *score)).collect(),
+            links: self.links.iter().filter_map(|&(relation, places)| self.link(map, relation, places)).collect(),
+        }
+    }
+
+    /// A link, where the map has its places.
+    fn link(&self, map: &AttentionMap<'_>, relation: Relation, places: Places) -> Option<LinkTold> {
         let Places { from, to, rival } = places;
-        LinkTold { relation: link.relation, from, to, rival, share, rival_share, found }
-    });
-    HeadTold {
-        head: head.head,
-        num_counted: head.num_counted,
-        entropy_bits: head.entropy_bits,
-        effective_keys: head.effective_keys,
-        mean_distance: head.mean_distance,
-        share_on_self: head.share_on_self,
-        share_on_previous: head.share_on_previous,
-        share_on_next: head.share_on_next,
-        share_on_first: head.share_on_first,
-        share_on_separator: Pattern::Separator.score(map, counted, separators),
-        strongest: head.strongest.map(|link| StrongestTold { query: link.query, key: link.key, weight: link.weight }),
-        pattern: nearest.map(|(pattern, _)| pattern),
-        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
-        pattern_scores: scores.iter().map(|(pattern, score)| (pattern.name(), *score)).collect(),
-        links: links.collect(),
+        if from >= map.num_queries() || to.max(rival) >= map.num_keys() {
+            return None;
+        }
+        let LinkScore { share, rival_share, found } = LinkScore::new(map, &self.tokens, places);
+        Some(LinkTold { relation, from, to, rival, share, rival_share, found })
     }
 }

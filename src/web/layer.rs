@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use web_time::Instant;
 
 use super::by_head::ByHead;
-use super::call::{JsCall, JsProjections, teller};
+use super::call::{JsCall, JsProjections, JsTensor, optional, teller};
 use super::device::Place;
 use super::fault::Fault;
 use super::object::{ms, object, optional_tensor, plain, set, tensor};
@@ -19,8 +19,8 @@ use super::{room, verify};
 use crate::io::Archive;
 use crate::reference::Real;
 use crate::{
-    AttentionConfig, AttentionInputs, AttentionPlan, CallShape, Clock, Device, Error, Fuse, HostTensor, MultiHeadAttention, Profile,
-    RunTiming, Weights,
+    AttentionConfig, AttentionInputs, AttentionPlan, CallShape, Clock, Device, Error, Fuse, HostTensor,
+    MultiHeadAttention, Profile, RunTiming, Weights,
 };
 
 /// How many compiled calls a layer keeps: of each the parameters lie on the device once more.
@@ -41,7 +41,6 @@ pub struct Layer {
 #[derive(Debug)]
 struct Compiled {
     key: Key,
-    layer: MultiHeadAttention,
     plan: AttentionPlan,
 }
 
@@ -135,14 +134,24 @@ impl Layer {
         if let Some(profile) = &profile {
             set(&result, "profile", &plain(&ProfileTold::new(profile)));
         }
-        if call.verify() {
-            let start = Instant::now();
-            let truth = self.truth::<f64>(&compiled.layer, &inputs, &call)?;
-            let naive = self.truth::<f32>(&compiled.layer, &inputs, &call)?;
-            let verified = verify::answer(&answer, &truth, &naive, ms(start.elapsed()));
-            set(&result, "verification", &plain(&verified));
-        }
         Ok(result.into())
+    }
+
+    /// Holds an answer against the reference: `Verification` of the package.
+    ///
+    /// # Errors
+    /// Those of the inputs; "bad-input" for an answer of other shapes.
+    pub fn verify(&self, call: &JsCall, output: &JsTensor, weights: Option<JsTensor>) -> Result<JsValue, Fault> {
+        let answer = [Some(output.tensor()?), optional(weights)?];
+        let inputs = call.inputs()?;
+        let shape = inputs.call_shape();
+        let graph = self.attention.graph(&shape, true)?;
+        room::check("the reference", room::of_values(&graph, 12))?;
+        let layer = self.variant(&shape, call)?;
+        let start = Instant::now();
+        let truth = self.truth::<f64>(&layer, &inputs, call)?;
+        let naive = self.truth::<f32>(&layer, &inputs, call)?;
+        Ok(plain(&verify::answer(&answer, &truth, &naive, ms(start.elapsed()))?))
     }
 
     /// Computes a call together with what each head adds to its output.
@@ -250,7 +259,7 @@ impl Layer {
         }
         let layer = self.variant(shape, call)?;
         let plan = layer.compile_with(&self.device, shape, call.return_weights(), &options).await?;
-        let compiled = Rc::new(Compiled { key, layer, plan });
+        let compiled = Rc::new(Compiled { key, plan });
         let mut all = self.compiled.borrow_mut();
         if all.len() == MOST_COMPILED {
             all.remove(0);
@@ -293,10 +302,8 @@ impl Layer {
 
     /// Refuses a call that wasm's memory has no room for.
     fn check_room(&self, inputs: &AttentionInputs, call: &JsCall) -> Result<(), Error> {
-        let graph = self.attention.graph(&inputs.call_shape(), call.return_weights() || call.verify())?;
-        let reference = if call.verify() { room::of_values(&graph, 12) } else { 0 };
-        let need = room::of_outputs(&graph).saturating_add(reference).saturating_add(self.on_cpu(&graph));
-        room::check("this call", need)
+        let graph = self.attention.graph(&inputs.call_shape(), call.return_weights())?;
+        room::check("this call", room::of_outputs(&graph).saturating_add(self.on_cpu(&graph)))
     }
 
     /// Bytes that the CPU takes to compute a graph.
@@ -308,12 +315,7 @@ impl Layer {
     }
 }
 
-fn config(
-    num_heads: u32,
-    num_kv_heads: Option<u32>,
-    head_dim: Option<u32>,
-    scale: Option<f64>,
-) -> AttentionConfig {
+fn config(num_heads: u32, num_kv_heads: Option<u32>, head_dim: Option<u32>, scale: Option<f64>) -> AttentionConfig {
     let size = |size: u32| size as usize;
     AttentionConfig {
         num_kv_heads: num_kv_heads.map(size),

@@ -11,7 +11,9 @@ use crate::{HostTensor, Shape};
 
 /// A plain object: maps are objects too, what is absent is null, numbers beyond JSON (NaN) stay what they are.
 pub(super) fn plain(value: &impl Serialize) -> JsValue {
-    value.serialize(&Serializer::json_compatible()).expect("strings, numbers and lists should have a value in JavaScript")
+    value
+        .serialize(&Serializer::json_compatible())
+        .expect("strings, numbers and lists should have a value in JavaScript")
 }
 
 /// An object of these properties.

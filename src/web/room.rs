@@ -11,7 +11,11 @@ const ADDRESSABLE: u64 = 1 << 32;
 #[must_use]
 #[wasm_bindgen(js_name = hasRoom)]
 pub fn has_room(bytes: f64) -> bool {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes of JavaScript's arrays")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of bytes of JavaScript's arrays"
+    )]
     let bytes = usize::try_from(bytes as u64);
     bytes.is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }

@@ -256,7 +256,7 @@ export interface CallOptions {
 export interface RunOptions extends AttentionInputs, CallOptions {
   /** Whether the attention weights come back. Default false. */
   returnWeights?: boolean;
-  /** Whether the answer is held against the CPU reference, computed here in wasm. Default false. */
+  /** Whether the answer is held against the reference before it is given, as {@link Attention.verify} does. Default false. */
   verify?: boolean;
   /** Whether each dispatch is timed. Dispatches then do not overlap. Default false. */
   profile?: boolean;
@@ -575,6 +575,14 @@ export class Attention {
    * order. A call with shapes and masks of kinds seen before compiles nothing.
    */
   run(options: RunOptions): Promise<AttentionResult>;
+  /**
+   * Holds an answer of `run` against the CPU reference, computed here in wasm: once in 64-bit floats, the truth, and
+   * once in 32-bit floats, to see which error is fair. Takes its time on large calls, on the thread that asks.
+   */
+  verify(
+    answer: { output: TensorLike; weights?: TensorLike | null },
+    options: AttentionInputs & CallOptions,
+  ): Promise<Verification>;
   /** Computes one call together with what each head adds to its output. */
   runByHead(options: ByHeadOptions): Promise<ByHead>;
   /** The reference on the CPU, in 64-bit floats rounded once at the end: the truth that `verify` measures against. */

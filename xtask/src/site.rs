@@ -180,10 +180,7 @@ mod tests {
         let address = open.server.server_addr().to_ip().expect("an address");
         let visitor = std::thread::spawn(move || {
             let answers = ["/", "/a.wasm?v=1", "/none", "/../a.wasm"].map(|path| get(address, path));
-            ask(
-                address,
-                "POST /report HTTP/1.1\r\nHost: me\r\nConnection: close\r\nContent-Length: 4\r\n\r\ndone",
-            );
+            ask(address, "POST /report HTTP/1.1\r\nHost: me\r\nConnection: close\r\nContent-Length: 4\r\n\r\ndone");
             answers
         });
         assert_eq!(open.serve_for(Duration::from_secs(20)).expect("requests").as_deref(), Some("done"));

@@ -111,7 +111,8 @@ fn steps(toolchain: Toolchain) -> [Step; 2] {
 /// Neither naga nor wgpu-core is part of a page.
 fn check_dependencies(root: &Path) -> Result<()> {
     let words = ["tree", "--package", "multihead", "--edges", "normal", "--prefix", "none", "--target", WASM.triple];
-    let tree = Step::cargo("what the library for browsers is made of", words.into_iter().chain(LIBRARY.into_iter().skip(1)));
+    let tree =
+        Step::cargo("what the library for browsers is made of", words.into_iter().chain(LIBRARY.into_iter().skip(1)));
     let tree = tree.output(root)?;
     let found = unwanted(&tree);
     if !found.is_empty() {
@@ -145,8 +146,7 @@ fn check_pack(root: &Path) -> Result<()> {
 fn packed(json: &str) -> Result<Vec<String>> {
     let value: serde_json::Value = serde_json::from_str(json).context("npm pack should write JSON")?;
     let files = value[0]["files"].as_array().context("npm pack should list files")?;
-    let mut files: Vec<String> =
-        files.iter().filter_map(|file| Some(file["path"].as_str()?.to_owned())).collect();
+    let mut files: Vec<String> = files.iter().filter_map(|file| Some(file["path"].as_str()?.to_owned())).collect();
     files.sort_unstable();
     Ok(files)
 }
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn what_npm_packs_is_read() {
-        let json = r#"[{"name": "multihead", "files": [{"path": "src/b.js", "size": 1}, {"path": "a.js", "size": 2}]}]"#;
+        let json =
+            r#"[{"name": "multihead", "files": [{"path": "src/b.js", "size": 1}, {"path": "a.js", "size": 2}]}]"#;
         assert_eq!(packed(json).expect("a list"), ["a.js", "src/b.js"]);
         assert!(packed("[]").is_err());
         assert!(packed("npm ERR!").is_err());

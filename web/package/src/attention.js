@@ -1,6 +1,6 @@
 // The layer: calls in order, whatever the caller waits for.
 
-import { absent, bytes, finite, options, refuse, shown, tensor, text, whole, wholes } from "./checks.js";
+import { absent, bytes, finite, flag, isBuffer, kindOf, options, refuse, shown, tensor, text, whole, wholes } from "./checks.js";
 import { BY_HEAD, CALL, callOf, CASE, caseOf, checkRoom, optional, RUN, shapesOf } from "./calls.js";
 import { deviceOf, disposal, onlyOwn, OWN } from "./device.js";
 import { guarded, guardedAsync, MultiheadError } from "./errors.js";
@@ -9,7 +9,7 @@ import { compare, Layer, openCase } from "../wasm/multihead.js";
 
 /** @import { Device } from "./device.js" */
 /** @import { ByHead as WasmByHead } from "../wasm/multihead.js" */
-/** @import { AttentionInputs, AttentionResult, ByHeadOptions, CallOptions, CallShape, CaseOptions, Change, Comparison, Explanation, OpenedCase, PruningStep, RunOptions, Tensor, TensorLike } from "../index.js" */
+/** @import { AttentionInputs, AttentionResult, ByHeadOptions, CallOptions, CallShape, CaseOptions, Change, Comparison, Explanation, OpenedCase, PruningStep, RunOptions, Tensor, TensorLike, Verification } from "../index.js" */
 
 const OPTIONS = ["numHeads", "numKvHeads", "headDim", "scale", "weights", "prefix", "device", "backend"];
 const REQUIRED = ["W_q", "W_k", "W_v", "W_o"];
@@ -73,7 +73,32 @@ export class Attention {
    */
   async run(given) {
     const call = callOf("the options of run", given, RUN);
-    return this.#inTurn((layer) => layer.run(call));
+    const verify = flag("verify", given.verify);
+    const answer = await this.#inTurn((layer) => layer.run(call));
+    return verify ? { ...answer, verification: this.#verified(call, answer) } : answer;
+  }
+
+  /**
+   * @param {{ output: TensorLike, weights?: TensorLike | null }} answer
+   * @param {AttentionInputs & CallOptions} given
+   * @returns {Promise<Verification>}
+   */
+  async verify(answer, given) {
+    const call = callOf("the options of verify", given, CALL);
+    if (typeof answer !== "object" || answer === null) {
+      refuse(`an answer should be what run gave, but is ${shown(answer)}`);
+    }
+    const output = tensor("the output", answer.output);
+    return this.#verified(call, { output, weights: optional(answer.weights, (given) => tensor("the weights", given)) });
+  }
+
+  /**
+   * @param {any} call
+   * @param {{ output: any, weights?: any }} answer
+   * @returns {Verification}
+   */
+  #verified(call, { output, weights }) {
+    return this.#atOnce((layer) => layer.verify(call, output, weights));
   }
 
   /**
@@ -174,10 +199,13 @@ export class Attention {
       this.device.checkAlive();
       return done;
     });
-    this.#over = turn.catch(() => undefined);
+    this.#over = turn.then(nothing, nothing);
     return turn;
   }
 }
+
+/** What a call leaves behind for the next: neither its answer nor its error. */
+function nothing() {}
 
 /**
  * What makes the layer, once its device is known; the weights are copied now.
@@ -192,7 +220,7 @@ function layerMaker({ weights, prefix }, heads) {
     }
     return (place) => new Layer(place, ...heads);
   }
-  if (weights instanceof Uint8Array || weights instanceof ArrayBuffer) {
+  if (kindOf(weights) === "Uint8Array" || isBuffer(weights)) {
     const file = bytes("weights", weights);
     checkRoom([file]);
     const under = absent(prefix) ? "" : text("prefix", prefix);

@@ -1,7 +1,7 @@
 // Calls as the wasm takes them: every property of its type, every number copied.
 
 import {
-  absent, booleans, finite, flag, lengths, listener, oneOf, options, axes, refuse, shown, tensor, text, whole, wholes,
+  absent, booleans, finite, flag, kindOf, lengths, listener, oneOf, options, axes, refuse, shown, tensor, text, whole, wholes,
 } from "./checks.js";
 import { MultiheadError } from "./errors.js";
 import { hasRoom } from "../wasm/multihead.js";
@@ -69,7 +69,6 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
     preferredKernels: absent(call.preferredKernels) ? [] : names("preferredKernels", call.preferredKernels),
     fused: absent(call.fused) ? "auto" : oneOf("fused", call.fused, ["auto", "on", "off"]),
     returnWeights: flag("returnWeights", call.returnWeights),
-    verify: flag("verify", call.verify),
     profile: flag("profile", call.profile),
     onProgress: listener("onProgress", call.onProgress),
     counted: optional(call.counted, (counted) => Uint32Array.from(wholes("counted", counted, 0))),
@@ -78,7 +77,7 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
 
 /** (H,), each finite. */
 function headScale(/** @type {any} */ given) {
-  if (!Array.isArray(given) && !(given instanceof Float32Array) && !(given instanceof Float64Array)) {
+  if (!Array.isArray(given) && kindOf(given) !== "Float32Array" && kindOf(given) !== "Float64Array") {
     refuse(`headScale should be a list of numbers, but is ${shown(given)}`);
   }
   return Float32Array.from(Array.from(given, (factor, head) => finite(`headScale[${head}]`, factor)));

@@ -122,6 +122,15 @@ export function wholes(what, value, least, most = MOST) {
   return Array.from(value, (number, place) => whole(`${what}[${place}]`, number, least, most));
 }
 
+/**
+ * The name of a typed array's kind, whichever window or worker it comes from.
+ * @param {any} value
+ * @returns {string | undefined}
+ */
+export function kindOf(value) {
+  return isTyped(value) ? value[Symbol.toStringTag] : undefined;
+}
+
 /** Whether this is a typed array. */
 function isTyped(/** @type {unknown} */ value) {
   return ArrayBuffer.isView(value) && !(value instanceof DataView);
@@ -134,6 +143,11 @@ function isTyped(/** @type {unknown} */ value) {
  */
 export function axes(what, value) {
   return Uint32Array.from(wholes(`the shape of ${what}`, value, 0));
+}
+
+/** Whether this is an ArrayBuffer of any window or worker. */
+export function isBuffer(/** @type {any} */ value) {
+  return ["ArrayBuffer", "SharedArrayBuffer"].includes(value?.[Symbol.toStringTag]) && typeof value.byteLength === "number";
 }
 
 /** Whether somebody transferred this buffer; not every browser says so by itself. */
@@ -182,7 +196,7 @@ function halves(what, value) {
  */
 export function tensor(what, value) {
   const { data, shape } = halves(what, value);
-  if (!(Array.isArray(data) || data instanceof Float32Array || data instanceof Float64Array)) {
+  if (!(Array.isArray(data) || kindOf(data) === "Float32Array" || kindOf(data) === "Float64Array")) {
     refuse(`the data of ${what} should be a Float32Array, a Float64Array or a list of numbers, but is ${shown(data)}`);
   }
   if (Array.isArray(data)) {
@@ -191,7 +205,7 @@ export function tensor(what, value) {
       refuse(`the data of ${what} has ${shown(data[place])} at place ${place}, which is no number`);
     }
   }
-  return { data: Float32Array.from(/** @type {ArrayLike<number>} */ (data)), shape };
+  return { data: new Float32Array(data), shape };
 }
 
 /**
@@ -216,7 +230,10 @@ export function lengths(what, value) {
  */
 export function booleans(what, value) {
   const { data, shape } = halves(what, value);
-  if (!Array.isArray(data) && !(data instanceof Uint8Array)) {
+  if (kindOf(data) === "Uint8Array" && data.every((/** @type {number} */ byte) => byte <= 1)) {
+    return { data: new Uint8Array(data), shape };
+  }
+  if (!Array.isArray(data) && kindOf(data) !== "Uint8Array") {
     refuse(`the data of ${what} should be a Uint8Array or a list of truth values, but is ${shown(data)}`);
   }
   const byte = (/** @type {unknown} */ truth, /** @type {number} */ place) => {
@@ -233,11 +250,10 @@ export function booleans(what, value) {
  * @returns {Uint8Array}
  */
 export function bytes(what, value) {
-  if (value instanceof ArrayBuffer && !isDetached(value)) {
-    return new Uint8Array(value).slice();
-  }
-  if (value instanceof Uint8Array && !isDetached(value.buffer)) {
-    return value.slice();
+  const given = /** @type {any} */ (value);
+  const buffer = kindOf(given) === "Uint8Array" ? given.buffer : given;
+  if (isBuffer(buffer) && !isDetached(buffer)) {
+    return new Uint8Array(new Uint8Array(given));
   }
   return refuse(`${what} should be a Uint8Array or an ArrayBuffer that was not given away, but is ${shown(value)}`);
 }

@@ -5,6 +5,7 @@ import { before, test } from "node:test";
 import "./support/gpu.js";
 import { caseBytes, projections, tensor } from "./support/data.js";
 import { Attention, Device } from "../index.js";
+import initialise from "../wasm/multihead.js";
 
 const query = tensor([2, 5, 8], 1);
 let device;
@@ -103,6 +104,44 @@ test("GPU and CPU agree with the reference, and say how far", async () => {
   const truth = await cpu.reference({ query, validLens: [3, 5] });
   const got = await attention.run({ query, validLens: [3, 5], returnWeights: true });
   assert.ok(difference(got.output, truth.output) < 1e-5 && difference(got.weights, truth.weights) < 1e-6);
+});
+
+test("a wrong answer is not verified, and the head that is wrong is named", async () => {
+  const call = { query, causal: true };
+  const right = await attention.run({ ...call, returnWeights: true });
+  assert.ok((await attention.verify(right, call)).ok);
+  const wrong = { output: right.output, weights: { data: right.weights.data.slice(), shape: right.weights.shape } };
+  wrong.weights.data[25] += 1e-3;
+  const told = await attention.verify(wrong, call);
+  assert.equal(told.ok, false);
+  assert.deepEqual([told.output.ok, told.weights.ok, told.weights.worst], [true, false, [0, 1, 0, 0]]);
+  assert.ok(told.heads[0] < 1e-6 && Math.abs(told.heads[1] - 1e-3) < 1e-6);
+  wrong.weights.data[0] = NaN;
+  const nan = await attention.verify(wrong, call);
+  assert.deepEqual([nan.ok, nan.nans, nan.weights.expectedNans, nan.maxError], [false, 1, 0, NaN]);
+  assert.equal((await attention.verify(right, { query })).ok, false, "an answer to another mask");
+  await assert.rejects(attention.verify(right, { query: tensor([1, 5, 8]) }), { code: "bad-input" });
+  await assert.rejects(attention.verify({}, call), { code: "bad-input" });
+});
+
+test("nothing is left in memory of what was freed", async () => {
+  const { memory } = await initialise();
+  const once = async (backend) => {
+    const layer = await Attention.create({ numHeads: 2, weights: projections(64), backend });
+    await layer.run({ query: tensor([2, 16, 64]), returnWeights: true, verify: true });
+    (await layer.runByHead({ query: tensor([1, 16, 64]) })).free();
+    layer.free();
+  };
+  for (const backend of ["cpu", "webgpu"]) {
+    for (let round = 0; round < 5; round += 1) {
+      await once(backend);
+    }
+    const before = memory.buffer.byteLength;
+    for (let round = 0; round < 20; round += 1) {
+      await once(backend);
+    }
+    assert.ok(memory.buffer.byteLength - before < 2 ** 20, `${memory.buffer.byteLength - before} bytes more on ${backend}`);
+  }
 });
 
 test("NaN is counted", async () => {

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 import "./support/gpu.js";
 import { caseBytes, numbers, projections, tensor } from "./support/data.js";
 import {
@@ -116,6 +117,15 @@ for (const backend of ["webgpu", "cpu"]) {
     attention.free();
   });
 }
+
+test("arrays of another window are arrays", async () => {
+  const other = runInNewContext("({ data: new Float32Array(24).fill(0.5), shape: [1, 3, 8], bytes: new Uint8Array(8) })");
+  assert.ok(!(other.data instanceof Float32Array));
+  const attention = await Attention.create({ numHeads: 2, backend: "cpu" });
+  const { output } = await attention.run({ query: { data: other.data, shape: other.shape } });
+  assert.ok(output.data.every((number) => Math.abs(number - 0.5) < 1e-6));
+  await refused(() => Attention.fromCase(other.bytes));
+});
 
 test("layers that cannot be", async () => {
   const weights = projections(8);

@@ -4,6 +4,8 @@ import {
   alignment, Attention, type AttentionResult, type ByHead, copyBoth, Device, type ErrorCode, headStatistics, MultiheadError,
   toNpy, type Tensor,
 } from "../index.js";
+import type * as Made from "../src/attention.js";
+import type { Device as MadeDevice } from "../src/device.js";
 
 export async function everyday(gpu: GPUDevice, W: Tensor, query: Tensor): Promise<AttentionResult> {
   const device = await Device.open({ gpu });
@@ -43,3 +45,19 @@ export async function mistakes(query: Tensor): Promise<void> {
   // @ts-expect-error there is no public constructor
   new Device();
 }
+
+/** For each member of a declared class: true where the class that is made has one of its type, else its name. */
+type Kept<Declared, Made> = {
+  [Name in keyof Declared]: Name extends keyof Made ? (Made[Name] extends Declared[Name] ? true : Name) : Name;
+};
+
+/** `Symbol.dispose` is given its name when it is there, which TypeScript does not see. */
+export const kept: [
+  Record<Exclude<keyof Attention, "device" | "runByHead" | typeof Symbol.dispose>, true>,
+  Record<Exclude<keyof Device, typeof Symbol.dispose>, true>,
+  Record<Exclude<keyof ByHead, typeof Symbol.dispose>, true>,
+] = [
+  {} as Kept<Attention, Made.Attention>,
+  {} as Kept<Device, MadeDevice>,
+  {} as Kept<ByHead, Made.ByHead>,
+];
