@@ -41,6 +41,9 @@ export interface LineMark {
   to: readonly [number, number];
   stroke: string;
   line: number;
+  /** 0 to 1; by default 1. */
+  opacity?: number;
+  dashed?: boolean;
 }
 
 /** Cells of one colour each, stretched over a rectangle; `pixels` is RGBA, row-major. */
@@ -67,6 +70,9 @@ export interface Figure {
 }
 
 export const FONT = "'Inter Variable', Inter, 'Helvetica Neue', Arial, sans-serif";
+
+/** Lengths of dash and gap of a dashed line, in points. */
+export const DASHES = [4, 3];
 
 const measuring = document.createElement("canvas").getContext("2d");
 

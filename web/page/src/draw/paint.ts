@@ -1,6 +1,6 @@
 // A figure on a canvas, and from there as a PNG file.
 
-import { type CellsMark, type Figure, FONT, type Mark, type TextMark } from "./figure";
+import { type CellsMark, DASHES, type Figure, FONT, type Mark, type TextMark } from "./figure";
 
 /** Paints the figure; one point becomes `scale` pixels. */
 export function paint(figure: Figure, canvas: HTMLCanvasElement, scale: number): void {
@@ -50,10 +50,14 @@ function paintMark(context: CanvasRenderingContext2D, mark: Mark): void {
     case "line":
       context.strokeStyle = mark.stroke;
       context.lineWidth = mark.line;
+      context.globalAlpha = mark.opacity ?? 1;
+      context.setLineDash(mark.dashed ? DASHES : []);
       context.beginPath();
       context.moveTo(...mark.from);
       context.lineTo(...mark.to);
       context.stroke();
+      context.globalAlpha = 1;
+      context.setLineDash([]);
       return;
     case "cells":
       if (mark.columns === 0 || mark.rows === 0) return;

@@ -1,6 +1,6 @@
 // A figure as the text of an SVG file.
 
-import { type CellsMark, type Figure, FONT, type Mark } from "./figure";
+import { type CellsMark, DASHES, type Figure, FONT, type Mark } from "./figure";
 import { cellsCanvas } from "./paint";
 
 /** Up to here each cell is a rectangle of its own, which editors can change; above, the cells are one picture. */
@@ -26,7 +26,9 @@ function element(mark: Mark): string {
     case "line": {
       const [[x1, y1], [x2, y2]] = [mark.from.map(number), mark.to.map(number)];
       const ends = `x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"`;
-      return `<line ${ends} stroke="${mark.stroke}" stroke-width="${number(mark.line)}"/>`;
+      const opacity = mark.opacity === undefined ? "" : ` stroke-opacity="${number(mark.opacity)}"`;
+      const dashes = mark.dashed ? ` stroke-dasharray="${DASHES.join(" ")}"` : "";
+      return `<line ${ends} stroke="${mark.stroke}" stroke-width="${number(mark.line)}"${opacity}${dashes}/>`;
     }
     case "cells":
       return mark.columns * mark.rows <= MOST_RECTANGLES ? rectangles(mark) : picture(mark);
