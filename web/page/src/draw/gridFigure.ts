@@ -2,8 +2,7 @@
 
 import type { Figure, Mark } from "./figure";
 import type { Inks } from "./inks";
-import { type HeadMap, MOST_DRAWN } from "./map";
-import { thumbnail } from "./mapFigure";
+import { type HeadMap, pixelsOfMap } from "./map";
 import type { Palette } from "./palette";
 
 const SIDE = 130;
@@ -29,7 +28,7 @@ export function gridFigure(maps: readonly HeadMap[], notes: readonly string[], t
     const size = { width: (SIDE * map.columns) / longer, height: (SIDE * map.rows) / longer };
     marks.push({ kind: "text", x, y: y + 12, text: `head ${map.head}`, size: 11, fill: inks.ink, anchor: "start" });
     marks.push({ kind: "text", x: x + SIDE, y: y + 12, text: notes[index] ?? "", size: 11, fill: inks.muted, anchor: "end" });
-    marks.push({ kind: "cells", x, y: y + NAME, ...size, ...thumbnail(map, palette, MOST_DRAWN) });
+    marks.push({ kind: "cells", x, y: y + NAME, ...size, ...pixelsOfMap(map, palette) });
   });
   return { width, height, title, description: `Attention maps of ${maps.length} heads: queries in rows, keys in columns.`, marks };
 }

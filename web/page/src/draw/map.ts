@@ -1,7 +1,8 @@
 // One head's map as a value: numbers, words on both axes.
 
-import type { Tensor } from "multihead";
 import type { LayerAnswer, Sheet } from "../engine/protocol";
+import { pixelsOf } from "./figure";
+import { colorOf, type Palette } from "./palette";
 
 /** What is drawn of an axis at most; a canvas ends somewhere. */
 export const MOST_DRAWN = 2048;
@@ -17,18 +18,25 @@ export interface HeadMap {
   keys: readonly string[];
 }
 
-/** The map of a head in an answer. */
+const known = new WeakMap<LayerAnswer, Map<number, HeadMap>>();
+
+/** The map of a head in an answer; the same one each time. */
 export function mapOf(sheet: Sheet, answer: LayerAnswer, head: number): HeadMap {
-  const { rows, columns, data } = planes(answer.weights);
+  const maps = known.get(answer) ?? new Map<number, HeadMap>();
+  known.set(answer, maps);
+  const map = maps.get(head) ?? cut(sheet, answer, head);
+  maps.set(head, map);
+  return map;
+}
+
+function cut(sheet: Sheet, answer: LayerAnswer, head: number): HeadMap {
+  const { data, shape } = answer.weights;
+  const [rows = 0, columns = 0] = shape.slice(2);
   const words = sheet.entries[answer.entry] ?? { queries: [], keys: [] };
   // `bias_k` makes a column after all keys.
   const keys = Array.from({ length: columns }, (_, key) => words.keys[key] ?? "bias_k");
   const weights = data.subarray(head * rows * columns, (head + 1) * rows * columns);
   return { layer: answer.layer, head, weights, rows, columns, queries: words.queries, keys };
-}
-
-function planes({ data, shape }: Tensor): { data: Float32Array; rows: number; columns: number } {
-  return { data, rows: shape[2] ?? 0, columns: shape[3] ?? 0 };
 }
 
 export function weightAt(map: HeadMap, row: number, column: number): number {
@@ -58,4 +66,22 @@ export function strongest(map: HeadMap, count: number): Link[] {
     best.length = Math.min(best.length, count);
   });
   return best;
+}
+
+export interface Pixels {
+  columns: number;
+  rows: number;
+  pixels: Uint8ClampedArray<ArrayBuffer>;
+}
+
+const painted = new WeakMap<HeadMap, Partial<Record<Palette, Pixels>>>();
+
+/** The map's cells as colours, as far as they are drawn. */
+export function pixelsOfMap(map: HeadMap, palette: Palette): Pixels {
+  const colored = painted.get(map) ?? {};
+  painted.set(map, colored);
+  const [rows, columns] = [Math.min(map.rows, MOST_DRAWN), Math.min(map.columns, MOST_DRAWN)];
+  const color = (row: number, column: number) => colorOf(palette, weightAt(map, row, column), 1);
+  colored[palette] ??= { columns, rows, pixels: pixelsOf(columns, rows, color) };
+  return colored[palette];
 }

@@ -4,8 +4,8 @@ import { ticks } from "d3-array";
 import { type Figure, fitted, type Mark, pixelsOf, widthOf } from "./figure";
 import * as words from "./format";
 import type { Inks } from "./inks";
-import { type HeadMap, MOST_DRAWN, strongest, weightAt } from "./map";
-import { colorOf, cssOf, type Palette } from "./palette";
+import { type HeadMap, MOST_DRAWN, pixelsOfMap, strongest, weightAt } from "./map";
+import { colorOf, type Palette } from "./palette";
 
 export interface MapOptions {
   /** The figure is at most so many points wide. */
@@ -83,8 +83,7 @@ function heading({ title, inks }: MapOptions): Mark[] {
 }
 
 function cells(map: HeadMap, { left, top, cell, rows, columns }: Omit<PlacedMap, "figure">, { palette }: MapOptions): Mark {
-  const pixels = pixelsOf(columns, rows, (row, column) => colorOf(palette, weightAt(map, row, column), 1));
-  return { kind: "cells", x: left, y: top, width: columns * cell, height: rows * cell, columns, rows, pixels };
+  return { kind: "cells", x: left, y: top, width: columns * cell, height: rows * cell, ...pixelsOfMap(map, palette) };
 }
 
 /** Every word where there is room for it, else every second, fifth … */
@@ -153,15 +152,4 @@ function bar(map: HeadMap, placed: Omit<PlacedMap, "figure">, { palette, inks, r
     if (value >= 0 && value <= 1) marks.push({ kind: "frame", x: x - 3, y: at(value) - 2, width: 16, height: 4, stroke: inks.mark, line: 2 });
   }
   return marks;
-}
-
-/** A small map without words, one pixel for a cell, for the grid. */
-export function thumbnail(map: HeadMap, palette: Palette, most: number): { columns: number; rows: number; pixels: Uint8ClampedArray<ArrayBuffer> } {
-  const [rows, columns] = [Math.min(map.rows, most), Math.min(map.columns, most)];
-  return { columns, rows, pixels: pixelsOf(columns, rows, (row, column) => colorOf(palette, weightAt(map, row, column), 1)) };
-}
-
-/** A weight's colour as CSS. */
-export function weightColor(palette: Palette, weight: number): string {
-  return cssOf(colorOf(palette, weight, 1));
 }

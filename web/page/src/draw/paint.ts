@@ -28,9 +28,14 @@ export function pngOf(canvas: HTMLCanvasElement): Promise<Blob> {
   });
 }
 
-/** A canvas with one pixel for each cell. */
-export function cellsCanvas({ columns, rows, pixels }: CellsMark): HTMLCanvasElement {
+const canvases = new WeakMap<CellsMark["pixels"], HTMLCanvasElement>();
+
+/** A canvas with one pixel for each cell; the same one for the same pixels. */
+export function cellsCanvas({ columns, rows, pixels }: Pick<CellsMark, "columns" | "rows" | "pixels">): HTMLCanvasElement {
+  const made = canvases.get(pixels);
+  if (made) return made;
   const canvas = document.createElement("canvas");
+  canvases.set(pixels, canvas);
   Object.assign(canvas, { width: columns, height: rows });
   if (columns > 0 && rows > 0) canvas.getContext("2d")?.putImageData(new ImageData(pixels, columns, rows), 0, 0);
   return canvas;

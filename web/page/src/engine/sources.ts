@@ -167,5 +167,5 @@ function shortened(inputs: AttentionInputs, limit: number): IntegersLike {
     return { data: new Int32Array(batch).fill(limit), shape: [batch] };
   }
   const { data, shape } = "shape" in own ? own : { data: own, shape: [own.length] };
-  return { data: Array.from(data, (length) => Math.min(Number(length), limit)), shape };
+  return { data: [...data].map((length) => Math.min(Number(length), limit)), shape };
 }

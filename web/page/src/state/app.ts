@@ -24,7 +24,7 @@ export interface State {
   /** The head under the pointer or the focus. */
   preview: HeadPlace | null;
   /** The cell under the pointer or the keyboard's mark. */
-  cell: { row: number; column: number } | null;
+  cell: { row: number; column: number | null } | null;
   progress: { about: string; done: number; total: number } | null;
   notices: Readonly<Partial<Record<NoticeName, Notice>>>;
 }
@@ -39,6 +39,10 @@ export class App {
   readonly #listeners: ((state: State, before: State) => void)[] = [];
   /** The latest round of computing; an older one stops when it notices. */
   #round = 0;
+  /** Settles when the latest question is answered. At most one is under way: a slider must not fill the queue. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** What listeners have been told of. */
+  #told: State;
   #file: { bytes: Uint8Array; name: string } | null = null;
 
   constructor() {
@@ -56,6 +60,7 @@ export class App {
       progress: null,
       notices: {},
     };
+    this.#told = this.#state;
     this.engine.onLost = ({ reason, message }) => void this.#recover(message || reason);
   }
 
@@ -63,15 +68,20 @@ export class App {
     return this.#state;
   }
 
-  /** Calls the listener after each change. */
+  /** Calls the listener after changes; those that come together are told of together. */
   subscribe(listener: (state: State, before: State) => void): void {
     this.#listeners.push(listener);
   }
 
   set(change: Partial<State>): void {
-    const before = this.#state;
-    this.#state = { ...before, ...change };
-    for (const listener of this.#listeners) listener(this.#state, before);
+    if (this.#told === this.#state) queueMicrotask(() => this.#tell());
+    this.#state = { ...this.#state, ...change };
+  }
+
+  #tell(): void {
+    const [state, before] = [this.#state, this.#told];
+    this.#told = state;
+    for (const listener of this.#listeners) listener(state, before);
   }
 
   /** Changes what a link restores, and the address with it. */
@@ -288,7 +298,12 @@ export class App {
 
   /** One question of a round. `null` when the round is over, or the question failed. */
   async #ask<Value>(round: number, question: () => Promise<Value>): Promise<Value | null> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
     try {
+      await before;
+      if (round !== this.#round) return null;
       const value = await question();
       return round === this.#round ? value : null;
     } catch (error) {
@@ -297,6 +312,8 @@ export class App {
       if (faultOf(error).code !== "device-lost") this.fail("compute", error);
       this.set({ answers: [], stale: false, without: null, machine: null });
       return null;
+    } finally {
+      resolve();
     }
   }
 }

@@ -7,6 +7,14 @@ import { type Palette, PALETTES } from "../draw/palette";
 export const THEMES = ["auto", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
+export const PATTERNS = ["previous", "next", "self", "first", "separator", "broad"] as const;
+export type PatternName = (typeof PATTERNS)[number];
+
+export const GRAPHS = ["rewritten", "graph"] as const;
+
+/** Letters of a word at most. */
+const LONGEST_WORD = 64;
+
 /** A head of a layer. */
 export interface HeadPlace {
   layer: number;
@@ -25,8 +33,16 @@ export interface View {
   query: number | null;
   settings: Settings;
   off: HeadPlace[];
+  /** Heads of this pattern stand out in the grid. */
+  pattern: PatternName | null;
   /** Token view: lines below this weight are left out. */
   threshold: number;
+  /** Token view: only the lines of the chosen token. */
+  onlyQuery: boolean;
+  /** The dispatch graph as it runs, or as it was built. */
+  graph: (typeof GRAPHS)[number];
+  /** Whose letters are aligned. */
+  words: readonly [string, string];
   palette: Palette;
   theme: Theme;
   backend: Backend;
@@ -42,7 +58,11 @@ export const DEFAULT_VIEW: View = {
   query: 10,
   settings: { causal: false, window: null, validLen: null, temperature: 1 },
   off: [],
+  pattern: null,
   threshold: 0.05,
+  onlyQuery: false,
+  graph: "rewritten",
+  words: ["attention", "translation"],
   palette: "viridis",
   theme: "auto",
   backend: "auto",
@@ -77,7 +97,12 @@ export function toHash(view: View): string {
   if (settings.validLen !== null) words.set("valid_len", String(settings.validLen));
   put("temperature", settings.temperature, 1);
   put("off", view.off.map(place).join(","), "");
+  put("pattern", view.pattern ?? "", "");
   put("threshold", view.threshold, standard.threshold);
+  if (view.onlyQuery) words.set("only_query", "1");
+  put("graph", view.graph, standard.graph);
+  put("asks", view.words[0], standard.words[0]);
+  put("asked", view.words[1], standard.words[1]);
   put("palette", view.palette, standard.palette);
   put("theme", view.theme, standard.theme);
   put("device", view.backend, standard.backend);
@@ -92,7 +117,8 @@ export function fromHash(hash: string): View {
   const standard = DEFAULT_VIEW;
   const sizes = (words.get("sizes") ?? "").split(".");
   const size = (index: number, key: keyof RandomSizes): number =>
-    wholeNumber(sizes[index] ?? null, ...RANGES[key]) ?? standard.random[key];
+    wholeNumber(sizes[index] ?? null, RANGES[key][0], RANGES[key][1]) ?? standard.random[key];
+  const word = (key: string, byDefault: string): string => (words.get(key) ?? byDefault).slice(0, LONGEST_WORD);
   const off = (words.get("off") ?? "").split(",").flatMap((text) => placeOf(text) ?? []);
   return {
     source: oneOf(words.get("source"), ["model", "random", "file"], standard.source),
@@ -113,6 +139,10 @@ export function fromHash(hash: string): View {
       temperature: decimal(words.get("temperature"), ...RANGES.temperature) ?? 1,
     },
     off,
+    pattern: PATTERNS.find((pattern) => pattern === words.get("pattern")) ?? null,
+    onlyQuery: words.get("only_query") === "1",
+    graph: oneOf(words.get("graph"), GRAPHS, standard.graph),
+    words: [word("asks", standard.words[0]), word("asked", standard.words[1])],
     threshold: decimal(words.get("threshold"), ...RANGES.threshold) ?? standard.threshold,
     palette: oneOf(words.get("palette"), PALETTES, standard.palette),
     theme: oneOf(words.get("theme"), THEMES, standard.theme),

@@ -1,0 +1,54 @@
+// One head averages: the experiment copy-both of `multihead experiment`, drawn.
+
+import type { CopyBothReport } from "multihead";
+import { bar, byId, element, say } from "../dom";
+import type { App } from "../state/app";
+
+/** Samples for the readout: enough that its error shows in the third digit only. */
+const NUM_SAMPLES = 8192;
+
+export function mountCopyBoth(app: App): void {
+  const button = byId("copy-both-run", HTMLButtonElement);
+  const note = byId("copy-both-note", HTMLElement);
+  const chart = byId("copy-both-chart", HTMLElement);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    say(note, "computing…");
+    try {
+      const report = await app.engine.call("copyBoth", [NUM_SAMPLES]);
+      chart.replaceChildren(...lines(report));
+      chart.ariaLabel = `Relative error by number of heads. ${report.rows.map(told).join("; ")}.`;
+      say(note, `${report.numSamples} samples, on ${report.device}; the mark is √½`);
+    } catch (error) {
+      say(note, "");
+      app.fail("compute", error);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+type Row = CopyBothReport["rows"][number];
+
+function lines({ rows, theory }: CopyBothReport): Node[] {
+  return rows.map((row) => {
+    const track = bar(row.relativeError);
+    const mark = element("b");
+    mark.style.left = `${theory * 100}%`;
+    track.append(mark);
+    const heads = row.heads === 1 ? "1 head" : `${row.heads} heads`;
+    return element("div", { class: "line" }, element("span", {}, `${heads} ${pairs(row)}`), track, element("output", {}, lost(row)));
+  });
+}
+
+function pairs({ weights }: Row): string {
+  return weights.map(([first, second]) => `(${Number(first.toFixed(2))}, ${Number(second.toFixed(2))})`).join(" ");
+}
+
+function lost({ relativeError }: Row): string {
+  return relativeError < 1e-4 ? "0 %" : `${(100 * relativeError).toFixed(1)} %`;
+}
+
+function told(row: Row): string {
+  return `${row.heads} ${row.heads === 1 ? "head" : "heads"} with weights ${pairs(row)} lose ${lost(row)}`;
+}
