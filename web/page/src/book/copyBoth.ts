@@ -1,17 +1,17 @@
 // One head averages: the experiment copy-both of `multihead experiment`, drawn.
 
 import type { CopyBothReport } from "multihead";
-import { bar, byId, element, say } from "../dom";
+import { bar, byId, element, onceSeen, say } from "../dom";
 import type { App } from "../state/app";
 
 /** Samples for the readout: enough that its error shows in the third digit only. */
-const NUM_SAMPLES = 8192;
+const NUM_SAMPLES = 4096;
 
 export function mountCopyBoth(app: App): void {
   const button = byId("copy-both-run", HTMLButtonElement);
   const note = byId("copy-both-note", HTMLElement);
   const chart = byId("copy-both-chart", HTMLElement);
-  button.addEventListener("click", async () => {
+  const run = async () => {
     button.disabled = true;
     say(note, "computing…");
     try {
@@ -25,6 +25,23 @@ export function mountCopyBoth(app: App): void {
     } finally {
       button.disabled = false;
     }
+  };
+  const clear = () => {
+    chart.replaceChildren();
+    chart.ariaLabel = "Relative error by number of heads: not run yet";
+    say(note, "");
+  };
+  let seen = false;
+  button.addEventListener("click", () => void run());
+  onceSeen(chart, () => {
+    seen = true;
+    if (app.state.device) void run();
+  });
+  app.subscribe((state, before) => {
+    if (state.device === before.device) return;
+    // What another device computed is not what this one says.
+    clear();
+    if (state.device && seen) void run();
   });
 }
 
@@ -37,7 +54,8 @@ function lines({ rows, theory }: CopyBothReport): Node[] {
     mark.style.left = `${theory * 100}%`;
     track.append(mark);
     const heads = row.heads === 1 ? "1 head" : `${row.heads} heads`;
-    return element("div", { class: "line" }, element("span", {}, `${heads} ${pairs(row)}`), track, element("output", {}, lost(row)));
+    const name = element("span", {}, heads, element("small", {}, pairs(row)));
+    return element("div", { class: "line" }, name, track, element("span", {}, `${lost(row)} lost`));
   });
 }
 

@@ -10,6 +10,8 @@ import { paint } from "../draw/paint";
 import type { App } from "../state/app";
 
 const HEADS = [1, 2, 4, 8, 16];
+/** Timed runs for each number of heads; their median counts. */
+const RUNS = 5;
 
 export function mountFree(app: App): void {
   const form = byId("free-form", HTMLFormElement);
@@ -27,15 +29,14 @@ export function mountFree(app: App): void {
     canvas.style.height = `${chart.height}px`;
     canvas.ariaLabel = chart.description;
   };
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const run = async (runs: number) => {
     if (button) button.disabled = true;
-    say(note, "timing…");
     const onProgress = ({ done, total }: { done: number; total: number }) => say(note, `timing… ${done} of ${total}`);
     try {
-      report = await app.engine.call("headsAreFree", [Number(width.value), HEADS], onProgress);
+      report = await app.engine.call("headsAreFree", [Number(width.value), HEADS, runs], runs > 0 ? onProgress : undefined);
       byId("free-table", HTMLTableElement).replaceChildren(...table(report));
-      say(note, `${report.numTokens} tokens, medians of ${report.runs} runs on ${report.device}`);
+      const timed = `medians of ${report.runs} runs on ${report.device}`;
+      say(note, `${report.numTokens} tokens, ${report.runs > 0 ? timed : "counted, not timed"}`);
       draw();
     } catch (error) {
       say(note, "");
@@ -43,12 +44,26 @@ export function mountFree(app: App): void {
     } finally {
       if (button) button.disabled = false;
     }
+  };
+  let seen = false;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void run(RUNS);
+  });
+  width.addEventListener("change", () => void run(0));
+  onceSeen(form, () => {
+    seen = true;
+    if (app.state.device) void run(0);
   });
   onWidth(byId("free-chart-frame", HTMLElement), (now) => {
     room = now;
     draw();
   });
-  app.subscribe(draw);
+  app.subscribe((state, before) => {
+    // Times of another device are not this one's.
+    if (state.device !== before.device && state.device && seen) void run(0);
+    draw();
+  });
 }
 
 function table({ rows }: HeadsAreFreeReport): Node[] {
@@ -80,15 +95,16 @@ function chartFigure(report: HeadsAreFreeReport, width: number, inks: Inks): Fig
   marks.push(text((left + right) / 2, bottom + 32, "heads", "middle"));
   marks.push({ kind: "line", from: [left + 10, y(1)], to: [right, y(1)], stroke: inks.ink, line: 2, dashed: true });
   marks.push(text(right + 6, y(1) + 4, "FLOP, parameters", "start", inks.ink));
-  times.forEach(({ heads, ratio }, index) => {
-    const next = times[index + 1];
+  const measured = times.filter(({ ratio }) => Number.isFinite(ratio));
+  measured.forEach(({ heads, ratio }, index) => {
+    const next = measured[index + 1];
     const [at, height] = [x(heads) ?? 0, y(ratio)];
     if (next) marks.push({ kind: "line", from: [at, height], to: [x(next.heads) ?? 0, y(next.ratio)], stroke: inks.mark, line: 2 });
     marks.push({ kind: "rect", x: at - 3, y: height - 3, width: 6, height: 6, fill: inks.mark });
   });
-  const last = times.at(-1);
+  const last = measured.at(-1);
   if (last) marks.push(text(right + 6, y(last.ratio) + (Math.abs(y(last.ratio) - y(1)) < 14 ? -10 : 4), "time", "start", inks.mark));
-  const told = times.map(({ heads, ratio }) => `${heads}: ${ratio.toFixed(2)} times`).join(", ");
+  const told = measured.map(({ heads, ratio }) => `${heads}: ${ratio.toFixed(2)} times`).join(", ") || "not measured";
   const description = `Cost by number of heads, as multiples of one head. FLOP and parameters: 1 for all. Time: ${told}.`;
   return { width, height, title: "Heads are free", description, marks };
 }

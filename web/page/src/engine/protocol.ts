@@ -100,7 +100,8 @@ export interface Calls {
   npy(tensor: Tensor): Uint8Array;
   copyBoth(numSamples: number): CopyBothReport;
   alignment(query: string, key: string): AlignmentReport;
-  headsAreFree(numHiddens: number, heads: number[]): HeadsAreFreeReport;
+  /** Without runs it counts and does not measure. */
+  headsAreFree(numHiddens: number, heads: number[], runs: number): HeadsAreFreeReport;
   destroyDevice(): void;
 }
 

@@ -137,8 +137,8 @@ const desk: Desk = {
 
   alignment: (query, key, onProgress) => alignment({ device: openDevice(), query, key, onProgress }),
 
-  headsAreFree: (numHiddens, heads, onProgress) =>
-    headsAreFree({ device: openDevice(), numHiddens: [numHiddens], heads, runs: 5, numTokens: 32, onProgress }),
+  headsAreFree: (numHiddens, heads, runs, onProgress) =>
+    headsAreFree({ device: openDevice(), numHiddens: [numHiddens], heads, runs, numTokens: 32, onProgress }),
 
   destroyDevice() {
     openDevice().gpu?.destroy();

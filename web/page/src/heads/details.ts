@@ -61,7 +61,9 @@ function shares(head: HeadStatistics): [string, number][] {
 }
 
 function row(name: string, value: string, share?: number): Node {
-  return element("div", {}, element("dt", {}, name), element("dd", {}, value, ...(share === undefined ? [] : [bar(share)])));
+  const told = [element("dt", {}, name), element("dd", {}, value)];
+  if (share !== undefined) told.push(element("dd", { class: "track", "aria-hidden": "true" }, bar(share)));
+  return element("div", {}, ...told);
 }
 
 function linkItems({ map }: Shown): Node[] {

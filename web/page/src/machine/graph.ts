@@ -42,11 +42,12 @@ export function drawGraph(report: MachineReport, kind: "rewritten" | "graph", wi
   return picture;
 }
 
-/** Nodes by how many nodes come before them. */
+/** Nodes by how many nodes come before them. What is done once, when a call is compiled, is no part of the call. */
 function ranksOf({ nodes, values }: Graph): GraphNode[][] {
   const depths: number[] = [];
   const ranks: GraphNode[][] = [];
   nodes.forEach((node, index) => {
+    if (node.once) return;
     const before = node.inputs.map((id) => values[id]?.node).filter((from) => from !== null && from !== undefined);
     const depth = Math.max(-1, ...before.map((from) => depths[from] ?? -1)) + 1;
     depths[index] = depth;
@@ -92,7 +93,7 @@ function drawBox({ node, x, y }: Box, { values }: Graph, times: Map<string, Time
   const value = values[node.output];
   const time = times.get(`${node.op} ${value?.name}`);
   const shape = value ? words.shape(value.shape) : "";
-  const took = time ? words.milliseconds(time.took) : node.once ? "once, when compiled" : "";
+  const took = time ? words.milliseconds(time.took) : "";
   const label = `${node.op}: ${value?.name} ${shape}, ${node.formula}${time ? `, kernel ${time.kernel}, ${took}` : ""}`;
   const line = (dy: number, text: string, kind = "") => drawing("text", { x: 9, y: dy, class: kind || null }, fitted(text, kind === "op" ? 12.5 : 11, width - 16));
   return drawing(

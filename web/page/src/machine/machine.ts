@@ -38,8 +38,9 @@ function machineNote({ machine, sheet, view }: State): string {
   const { profile, explanation } = machine;
   const total = profile.steps.reduce((sum, step) => sum + step.took, 0);
   const clock = profile.clock === "device" ? "the device’s own clock" : "this computer’s clock, one dispatch at a time";
-  const rewriting = explanation.rewriting.nodesBefore === explanation.rewriting.nodesAfter
-    ? "" : ` Rewriting made ${explanation.rewriting.nodesAfter} of ${explanation.rewriting.nodesBefore} operations.`;
+  const nodes = explanation.rewritten.nodes.filter((node) => !node.once).length;
+  const before = explanation.graph.nodes.length;
+  const rewriting = nodes === before ? "" : ` Of the book’s ${before} operations, rewriting made ${nodes}.`;
   const name = sheet?.numLayers === 1 ? "" : `${nameOf(sheet, view.locked).split(",")[0]}: `;
   return `${name}${profile.steps.length} dispatches, ${words.large(explanation.graph.flops)}FLOP, ${words.milliseconds(total)} by ${clock}.${rewriting}`;
 }
