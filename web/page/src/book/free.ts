@@ -2,7 +2,7 @@
 
 import type { HeadsAreFreeReport } from "multihead";
 import { scaleLinear, scalePoint } from "d3-scale";
-import { byId, element, onWidth, say } from "../dom";
+import { byId, element, onceSeen, onWidth, say } from "../dom";
 import type { Figure, Mark } from "../draw/figure";
 import * as words from "../draw/format";
 import { type Inks, pageInks } from "../draw/inks";
