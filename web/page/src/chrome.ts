@@ -10,6 +10,7 @@ export function mountChrome(app: App): void {
   mountNotices(app);
   mountTheme(app);
   mountLinks();
+  mountPopovers();
   const chip = byId("device-chip", HTMLElement);
   const badge = byId("badge", HTMLElement);
   app.subscribe((state) => {
@@ -65,5 +66,20 @@ function mountLinks(): void {
     target.scrollIntoView();
     target.tabIndex = -1;
     target.focus({ preventScroll: true });
+  });
+}
+
+/** A panel closes with Escape, and with a click beside it. */
+function mountPopovers(): void {
+  const open = () => document.querySelectorAll<HTMLDetailsElement>("details.popover[open]");
+  document.addEventListener("pointerdown", (event) => {
+    for (const panel of open()) panel.open = event.target instanceof Node && panel.contains(event.target);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const panel of open()) {
+      panel.open = false;
+      panel.querySelector("summary")?.focus();
+    }
   });
 }

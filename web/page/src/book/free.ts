@@ -80,7 +80,7 @@ function table({ rows }: HeadsAreFreeReport): Node[] {
 function chartFigure(report: HeadsAreFreeReport, width: number, inks: Inks): Figure {
   const [first] = report.rows;
   const times = report.rows.map(({ heads, medianMs }) => ({ heads, ratio: (medianMs ?? Number.NaN) / (first?.medianMs ?? Number.NaN) }));
-  const [height, left, right, top, bottom] = [240, 44, width - 92, 16, 206];
+  const [height, left, right, top, bottom] = [240, 44, width - 118, 16, 206];
   const x = scalePoint(times.map(({ heads }) => heads), [left + 10, right]);
   const most = Math.max(1.5, ...times.map(({ ratio }) => (Number.isFinite(ratio) ? ratio : 0)));
   const y = scaleLinear([0, most], [bottom, top]).nice(4);

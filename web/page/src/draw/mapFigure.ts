@@ -31,18 +31,20 @@ export interface PlacedMap {
   columns: number;
 }
 
-const TEXT = 12;
 const SMALL = 10;
+/** Words are smaller on narrow figures, so that all of them have room. */
+const textSize = (width: number) => (width < 480 ? 10 : 12);
 const LARGEST_CELL = 30;
 /** Room for the colour bar and its numbers. */
-const BAR = 58;
+const BAR = 50;
 /** Labels are turned by so many degrees, their ends at the cells. */
 const TURN = -52;
 
 /** The figure of a map. */
 export function mapFigure(map: HeadMap, options: MapOptions): PlacedMap {
   const [rows, columns] = [Math.min(map.rows, MOST_DRAWN), Math.min(map.columns, MOST_DRAWN)];
-  const longest = (labels: readonly string[]) => Math.max(14, ...labels.slice(0, 256).map((label) => widthOf(label, TEXT)));
+  const text = textSize(options.width);
+  const longest = (labels: readonly string[]) => Math.max(14, ...labels.slice(0, 256).map((label) => widthOf(label, text)));
   const room = Math.min(110, options.width * 0.22);
   const left = Math.ceil(Math.min(room, longest(map.queries))) + 26;
   const top = (options.title ? 26 : 4) + 18;
@@ -90,16 +92,17 @@ function cells(map: HeadMap, { left, top, cell, rows, columns }: Omit<PlacedMap,
 function labels(map: HeadMap, placed: Omit<PlacedMap, "figure">, options: MapOptions, room: number): Mark[] {
   const { left, top, cell, rows, columns } = placed;
   const { inks, axes } = options;
-  const every = Math.max(1, Math.ceil((TEXT + 1) / cell));
+  const text = textSize(options.width);
+  const every = Math.max(1, Math.ceil((text + 1) / cell));
   const marks: Mark[] = [];
   for (let row = 0; row < rows; row += every) {
     const chosen = row === options.row;
     marks.push({
       kind: "text",
       x: left - 7,
-      y: top + (row + 0.5) * cell + TEXT * 0.36,
-      text: fitted(map.queries[row] ?? "", TEXT, room),
-      size: TEXT,
+      y: top + (row + 0.5) * cell + text * 0.36,
+      text: fitted(map.queries[row] ?? "", text, room),
+      size: text,
       fill: chosen ? inks.mark : inks.ink,
       anchor: "end",
       bold: chosen,
@@ -111,8 +114,8 @@ function labels(map: HeadMap, placed: Omit<PlacedMap, "figure">, options: MapOpt
       kind: "text",
       x: left + (column + 0.5) * cell + 4,
       y: top + rows * cell + 12,
-      text: fitted(map.keys[column] ?? "", TEXT, room),
-      size: TEXT,
+      text: fitted(map.keys[column] ?? "", text, room),
+      size: text,
       fill: chosen ? inks.mark : inks.ink,
       anchor: "end",
       turn: TURN,

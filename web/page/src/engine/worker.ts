@@ -133,9 +133,9 @@ const desk: Desk = {
 
   npy: (tensor) => toNpy(tensor),
 
-  copyBoth: (numSamples, onProgress) => copyBoth({ device: openDevice(), numSamples, onProgress }),
+  copyBoth: (numSamples) => copyBoth({ device: openDevice(), numSamples }),
 
-  alignment: (query, key, onProgress) => alignment({ device: openDevice(), query, key, onProgress }),
+  alignment: (query, key) => alignment({ device: openDevice(), query, key }),
 
   headsAreFree: (numHiddens, heads, runs, onProgress) =>
     headsAreFree({ device: openDevice(), numHiddens: [numHiddens], heads, runs, numTokens: 32, onProgress }),

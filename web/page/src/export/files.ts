@@ -14,7 +14,8 @@ import type { App } from "../state/app";
 import { nameOf, type Shown } from "../state/shown";
 import type { HeadPlace } from "../state/view";
 
-export interface File {
+/** A file on its way to the visitor's disk. */
+export interface Taken {
   name: string;
   blob: Blob;
 }
@@ -26,7 +27,7 @@ const [MAP_WIDTH, LINES_WIDTH] = [560, 480];
 type PictureName = "map" | "layer" | "lines";
 
 /** What can be taken, by the name on its button. */
-export const FILES: Readonly<Record<string, (app: App, view: Shown) => Promise<File>>> = {
+export const FILES: Readonly<Record<string, (app: App, view: Shown) => Promise<Taken>>> = {
   "map-png": (app, view) => png(app, view, "map"),
   "map-svg": (app, view) => svg(app, view, "map"),
   "layer-png": (app, view) => png(app, view, "layer"),
@@ -71,16 +72,16 @@ function figure({ state }: App, view: Shown, kind: PictureName): Figure {
   }
 }
 
-async function png(app: App, view: Shown, kind: PictureName): Promise<File> {
+async function png(app: App, view: Shown, kind: PictureName): Promise<Taken> {
   return { name: name(view.place, kind, "png"), blob: await toPng(figure(app, view, kind), FINE) };
 }
 
-async function svg(app: App, view: Shown, kind: PictureName): Promise<File> {
+async function svg(app: App, view: Shown, kind: PictureName): Promise<Taken> {
   const blob = new Blob([toSvg(figure(app, view, kind))], { type: "image/svg+xml" });
   return { name: name(view.place, kind, "svg"), blob };
 }
 
-function file({ place }: Shown, ending: string, type: string, text: string): File {
+function file({ place }: Shown, ending: string, type: string, text: string): Taken {
   return { name: name(place, "map", ending), blob: new Blob([text], { type }) };
 }
 
@@ -94,7 +95,7 @@ function layerTensor({ answer }: Shown): Tensor {
 }
 
 /** Hands a file to the browser's downloads. */
-export function save({ name, blob }: File): void {
+export function save({ name, blob }: Taken): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

@@ -82,11 +82,14 @@ function edges({ values }: Graph, boxes: readonly Box[], width: number, down: bo
   );
 }
 
+/** Straight past the ranks between, which it would seem to enter, then bent towards its end. */
 function curve(from: Box, to: Box, width: number, down: boolean): string {
-  const [x1, y1] = down ? [from.x + width / 2, from.y + HEIGHT] : [from.x + width, from.y + HEIGHT / 2];
+  const [x0, y0] = down ? [from.x + width / 2, from.y + HEIGHT] : [from.x + width, from.y + HEIGHT / 2];
   const [x2, y2] = down ? [to.x + width / 2, to.y] : [to.x, to.y + HEIGHT / 2];
+  const [x1, y1] = down ? [x0, Math.max(y0, y2 - GAP_Y)] : [Math.max(x0, x2 - GAP_X), y0];
+  const start = `M${x0} ${y0} L${x1} ${y1}`;
   const bend = down ? `${x1} ${(y1 + y2) / 2}, ${x2} ${(y1 + y2) / 2}` : `${(x1 + x2) / 2} ${y1}, ${(x1 + x2) / 2} ${y2}`;
-  return `M${x1} ${y1} C${bend}, ${x2} ${y2}`;
+  return `${start} C${bend}, ${x2} ${y2}`;
 }
 
 function drawBox({ node, x, y }: Box, { values }: Graph, times: Map<string, Time>, longest: number, width: number): SVGElement {
