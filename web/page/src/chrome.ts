@@ -5,6 +5,7 @@ import * as words from "./draw/format";
 import type { App, NoticeName, State } from "./state/app";
 import { THEMES } from "./state/view";
 import { judge } from "./proof/judge";
+import { deviceName } from "./state/shown";
 
 export function mountChrome(app: App): void {
   mountNotices(app);
@@ -26,7 +27,7 @@ export function mountChrome(app: App): void {
 function chipText({ device, notices }: State): string {
   if (!device) return notices.device ? "no device" : "looking for a GPU…";
   if (device.backend === "cpu") return "CPU, no GPU";
-  return `${device.name}${device.software ? " (software)" : ""}`;
+  return `${deviceName(device)}${device.software ? " (software)" : ""}`;
 }
 
 function mountNotices(app: App): void {

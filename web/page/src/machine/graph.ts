@@ -12,25 +12,29 @@ interface Box {
   y: number;
 }
 
-const [WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE] = [152, 74, 26, 18, 16];
+const [WIDTH, HEIGHT, GAP_Y, EDGE] = [152, 74, 18, 12];
 /** Below this width ranks run from top to bottom. */
 const NARROW = 800;
+
+/** Between boxes side by side: in ranks from left to right there are edges to be seen. */
+const gapOf = (down: boolean): number => (down ? 8 : 26);
 
 /** The graph as it runs, with kernels and times, or as it was built. */
 export function drawGraph(report: MachineReport, kind: "rewritten" | "graph", width: number): SVGElement {
   const graph = report.explanation[kind];
   const ranks = ranksOf(graph);
   const down = width < NARROW;
+  const gap = gapOf(down);
   const widest = Math.max(...ranks.map((rank) => rank.length));
   const [across, along] = down ? [widest, ranks.length] : [ranks.length, widest];
-  const boxWidth = Math.min(WIDTH, Math.max(96, (width - 2 * EDGE - (across - 1) * GAP_X) / across));
-  const total = { width: across * (boxWidth + GAP_X) - GAP_X + 2 * EDGE, height: along * (HEIGHT + GAP_Y) - GAP_Y + 2 * EDGE };
+  const boxWidth = Math.min(WIDTH, Math.max(96, (width - 2 * EDGE - (across - 1) * gap) / across));
+  const total = { width: across * (boxWidth + gap) - gap + 2 * EDGE, height: along * (HEIGHT + GAP_Y) - GAP_Y + 2 * EDGE };
   const boxes = ranks.flatMap((rank, depth) =>
     rank.map((node, place): Box => {
       // Each rank in the middle of the widest.
       const shift = (widest - rank.length) / 2 + place;
       const [column, row] = down ? [shift, depth] : [depth, shift];
-      return { node, x: EDGE + column * (boxWidth + GAP_X), y: EDGE + row * (HEIGHT + GAP_Y) };
+      return { node, x: EDGE + column * (boxWidth + gap), y: EDGE + row * (HEIGHT + GAP_Y) };
     }),
   );
   const size = { width: Math.max(total.width, 1), height: Math.max(total.height, 1) };
@@ -86,7 +90,7 @@ function edges({ values }: Graph, boxes: readonly Box[], width: number, down: bo
 function curve(from: Box, to: Box, width: number, down: boolean): string {
   const [x0, y0] = down ? [from.x + width / 2, from.y + HEIGHT] : [from.x + width, from.y + HEIGHT / 2];
   const [x2, y2] = down ? [to.x + width / 2, to.y] : [to.x, to.y + HEIGHT / 2];
-  const [x1, y1] = down ? [x0, Math.max(y0, y2 - GAP_Y)] : [Math.max(x0, x2 - GAP_X), y0];
+  const [x1, y1] = down ? [x0, Math.max(y0, y2 - GAP_Y)] : [Math.max(x0, x2 - gapOf(down)), y0];
   const start = `M${x0} ${y0} L${x1} ${y1}`;
   const bend = down ? `${x1} ${(y1 + y2) / 2}, ${x2} ${(y1 + y2) / 2}` : `${(x1 + x2) / 2} ${y1}, ${(x1 + x2) / 2} ${y2}`;
   return `${start} C${bend}, ${x2} ${y2}`;

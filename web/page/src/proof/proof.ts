@@ -3,7 +3,7 @@
 import { bar, byId, element } from "../dom";
 import * as words from "../draw/format";
 import type { App, State } from "../state/app";
-import { nameOf } from "../state/shown";
+import { deviceName, nameOf } from "../state/shown";
 import { judge } from "./judge";
 
 export function mountProof(app: App): void {
@@ -23,7 +23,7 @@ function verdict({ answers, sheet, device }: State): Node[] {
   const all = judge(answers);
   if (!all || !sheet) return [element("p", { class: "note" }, "Nothing has been computed yet.")];
   const layers = all.layers === 1 ? "1 layer" : `${all.layers} layers`;
-  const where = device?.backend === "cpu" ? "the CPU path in 32-bit floats" : (device?.name ?? "this device");
+  const where = device?.backend === "cpu" ? "the CPU path in 32-bit floats" : device ? deviceName(device) : "this device";
   const nans = all.nans === all.expectedNans ? "" : `, where the reference has ${words.count(all.expectedNans)}`;
   const lines = [
     element("p", { class: "big", "data-ok": String(all.ok) }, all.ok ? words.error(all.maxError) : `${words.error(all.maxError)}: too much`),

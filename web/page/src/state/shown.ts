@@ -1,5 +1,6 @@
 // What is in view, out of the state: the head under the pointer, else the locked one.
 
+import type { DeviceInfo } from "multihead";
 import { type HeadMap, mapOf } from "../draw/map";
 import type { LayerAnswer, Sheet } from "../engine/protocol";
 import type { State } from "./app";
@@ -33,4 +34,10 @@ export function shown(state: State): Shown | null {
 /** "layer 3, head 1", or "head 1" where there is one layer only. */
 export function nameOf(sheet: Sheet | null, { layer, head }: HeadPlace): string {
   return sheet && sheet.numLayers === 1 ? `head ${head}` : `layer ${layer}, head ${head}`;
+}
+
+/** What a device is called; many browsers keep the adapter's name to themselves. */
+export function deviceName({ name, vendor, architecture, backend }: DeviceInfo): string {
+  const hardware = [vendor, architecture].filter(Boolean).join(" ");
+  return backend === "webgpu" && name === "unnamed adapter" && hardware ? hardware : name;
 }
