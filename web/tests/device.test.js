@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { computed, mapInView, openBrowser, openPage, PATIENCE, SMALL } from "./support.js";
+import { computed, mapInView, openBrowser, openBrowserWithoutGpu, openPage, PATIENCE, SMALL, URL_OF_PAGE } from "./support.js";
 
 /** Notes what is shown at every change of the page, while the device is away. */
 function watch(page) {
@@ -50,10 +50,10 @@ test("a lost device takes everything that it computed with it, and comes back wi
 });
 
 test("without WebGPU the page computes on the CPU, and says so and why", async () => {
-  const browser = await openBrowser("--disable-features=WebGPU", "--disable-blink-features=WebGPU");
+  const browser = await openBrowserWithoutGpu();
   const { page, faults } = await openPage(browser);
-  const { webgpu } = await page.evaluate(() => ({ webgpu: "gpu" in navigator }));
-  assert.equal(webgpu, false, "the flag should take WebGPU away");
+  const adapter = await page.evaluate(async () => (await navigator.gpu?.requestAdapter()) ?? null);
+  assert.equal(adapter, null, "the flag should take WebGPU away");
   assert.equal(await page.innerText("#device-chip"), "CPU, no GPU");
   assert.match(await page.innerText("#device-warning"), /WebGPU/);
   assert.ok(await page.isDisabled("#lose"));
@@ -65,7 +65,7 @@ test("without WebGPU the page computes on the CPU, and says so and why", async (
 });
 
 test("an adapter that is refused is told of in the same way", async () => {
-  const browser = await openBrowser("--disable-features=Vulkan", "--use-webgpu-adapter=default", "--disable-dawn-features=allow_unsafe_apis");
+  const browser = await openBrowser();
   const context = await browser.newContext();
   const page = await context.newPage();
   // Whatever the machine has: this page gets none. Workers have no init script, so the worker's own request is answered.
@@ -74,7 +74,7 @@ test("an adapter that is refused is told of in the same way", async () => {
     const body = `navigator.gpu && (navigator.gpu.requestAdapter = async () => null);\n${await response.text()}`;
     await route.fulfill({ response, body });
   });
-  await page.goto(`${process.env.PAGE_URL ?? "http://127.0.0.1:8080/"}#${SMALL}`);
+  await page.goto(`${URL_OF_PAGE}#${SMALL}`);
   await computed(page);
   assert.equal(await page.innerText("#device-chip"), "CPU, no GPU");
   assert.match(await page.innerText("#device-warning"), /adapter/);
@@ -101,7 +101,7 @@ test("a model that cannot be loaded is told of, and random data works all the sa
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.route("**/data/*.safetensors", (route) => route.fulfill({ status: 503, body: "" }));
-  await page.goto(process.env.PAGE_URL ?? "http://127.0.0.1:8080/");
+  await page.goto(URL_OF_PAGE);
   await page.waitForSelector('.notice[data-kind="error"]', { timeout: PATIENCE });
   assert.match(await page.innerText('.notice[data-kind="error"]'), /503/);
   assert.ok(await page.isHidden("#progress"));
@@ -122,7 +122,7 @@ test("the page shows how far the model has come", async () => {
       new MutationObserver(() => window.bars.push(bar.value)).observe(bar, { attributes: true });
     });
   });
-  await page.goto(process.env.PAGE_URL ?? "http://127.0.0.1:8080/");
+  await page.goto(URL_OF_PAGE);
   await computed(page);
   const bars = await page.evaluate(() => window.bars);
   assert.ok(bars.some((share) => share > 0 && share < 1), `${bars}`);

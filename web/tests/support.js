@@ -9,8 +9,6 @@ export const URL_OF_PAGE = process.env.PAGE_URL ?? "http://127.0.0.1:8080/";
 const FLAGS = [
   "--headless=new",
   "--no-sandbox",
-  "--enable-unsafe-webgpu",
-  "--use-webgpu-adapter=swiftshader",
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
@@ -18,15 +16,28 @@ const FLAGS = [
   "--no-first-run",
 ];
 
+/** A GPU that every machine has. */
+const GPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
+
 /** Milliseconds for anything; the machine may be busy. */
 export const PATIENCE = 90_000;
 
 /** Small enough for a software adapter: 6 tokens, 2 heads of width 4. */
 export const SMALL = "source=random&sizes=6.2.4.1&head=0.0&query=none";
 
-export function openBrowser(...more) {
+export function openBrowser() {
+  return launch([...FLAGS, ...GPU]);
+}
+
+/** A browser whose pages get no GPU. */
+export function openBrowserWithoutGpu() {
+  return launch([...FLAGS, "--disable-features=WebGPU"]);
+}
+
+function launch(args) {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  return chromium.launch({ executablePath, headless: false, args: [...FLAGS, ...more] });
+  // Playwright's own way to be headless is another one.
+  return chromium.launch({ executablePath, headless: false, args });
 }
 
 /** A page at this view, once it has numbers; `faults` collects what no page may do. */
@@ -48,7 +59,10 @@ export async function openPage(browser, hash = SMALL, options = {}) {
     document.addEventListener("securitypolicyviolation", (event) => window.tellFault(`policy: ${event.violatedDirective} ${event.blockedURI}`));
     window.jumps = [];
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.jumps.push(entry.value);
+      for (const entry of list.getEntries()) {
+        const moved = entry.sources.map(({ node }) => node?.id || node?.className || node?.nodeName).join(", ");
+        if (!entry.hadRecentInput) window.jumps.push({ value: entry.value, moved });
+      }
     }).observe({ type: "layout-shift", buffered: true });
   });
   await page.goto(`${URL_OF_PAGE}${hash ? `#${hash}` : ""}`);

@@ -89,7 +89,8 @@ export interface MachineReport {
 /** What the page may ask of the worker. Every answer is a promise on the page's side. */
 export interface Calls {
   open(backend: Backend): DeviceInfo;
-  loadModel(url: string): { sentences: string[]; numLayers: number; numHeads: number };
+  /** The file at `url` has so many bytes. */
+  loadModel(url: string, bytes: number): { sentences: string[]; numLayers: number; numHeads: number };
   useSentence(index: number): Sheet;
   useRandom(sizes: RandomSizes): Sheet;
   useFile(bytes: Uint8Array, name: string): Sheet;

@@ -48,8 +48,8 @@ const desk: Desk = {
     return opened.info;
   },
 
-  async loadModel(url, report) {
-    model ??= await Model.read(await download(url, report));
+  async loadModel(url, bytes, report) {
+    model ??= await Model.read(await download(url, bytes, report));
     const { sentences, numLayers, numHeads } = model;
     return { sentences, numLayers, numHeads };
   },

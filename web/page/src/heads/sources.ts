@@ -36,7 +36,9 @@ function draw(state: State, before: State, sentence: HTMLSelectElement, entry: H
   sentence.disabled = sentences.length === 0;
   const value = view.source === "model" ? String(view.sentence) : "";
   if (sentence.value !== value) sentence.value = value;
-  say(byId("source-about", HTMLElement), sheet ? [sheet.kind === "model" ? "" : sheet.title, sheet.about ?? ""].filter(Boolean).join(" · ") : "");
+  const about = byId("source-about", HTMLElement);
+  if (sheet) say(about, [sheet.kind === "model" ? "" : sheet.title, sheet.about ?? ""].filter(Boolean).join(" · "));
+  about.title = about.textContent;
   byId("entry-label", HTMLElement).hidden = !sheet || sheet.entries.length < 2;
   entry.max = String((sheet?.entries.length ?? 1) - 1);
   if (document.activeElement !== entry) entry.value = String(view.entry);

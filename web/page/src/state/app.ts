@@ -31,6 +31,9 @@ export interface State {
 
 export type NoticeName = "device" | "source" | "compute" | "lost" | "link";
 
+/** Milliseconds after which good news goes away. */
+const INFO_LASTS = 10_000;
+
 const MODEL_URL = new URL("data/minilm_heads.safetensors", document.baseURI).href;
 
 export class App {
@@ -94,6 +97,10 @@ export class App {
   notify(name: NoticeName, notice: Notice | null): void {
     const { [name]: _, ...others } = this.#state.notices;
     this.set({ notices: notice ? { ...others, [name]: notice } : others });
+    if (notice?.kind !== "info") return;
+    setTimeout(() => {
+      if (this.#state.notices[name] === notice) this.notify(name, null);
+    }, INFO_LASTS);
   }
 
   /** Opens a device, loads what the address asks for, computes it. */
@@ -242,7 +249,7 @@ export class App {
 
   async #openModel(): Promise<Sheet> {
     const report = ({ done, total }: Progress) => this.set({ progress: { about: "Loading 72 heads", done, total } });
-    const { sentences } = await this.engine.call("loadModel", [MODEL_URL], report);
+    const { sentences } = await this.engine.call("loadModel", [MODEL_URL, MODEL_BYTES], report);
     this.set({ progress: null, sentences });
     const sentence = Math.min(this.#state.view.sentence, sentences.length - 1);
     this.setView({ sentence });
