@@ -24,8 +24,9 @@ function watch(page) {
   });
 }
 
-test("a lost device takes everything that it computed with it, and comes back without a reload", async () => {
+test("a lost device takes everything that it computed with it, and comes back without a reload", async (t) => {
   const browser = await openBrowser();
+  t.after(() => browser.close());
   const { page, faults } = await openPage(browser);
   const before = await mapInView(page);
   await page.evaluate(() => (window.mark = "not reloaded"));
@@ -46,11 +47,11 @@ test("a lost device takes everything that it computed with it, and comes back wi
   assert.equal(await page.evaluate(() => window.mark), "not reloaded");
   // The browser itself may say that a device was destroyed; nothing else may be said.
   assert.deepEqual(faults.filter((fault) => !/^console warning: .*([Dd]estroyed|lost)/.test(fault)), []);
-  await browser.close();
 });
 
-test("without WebGPU the page computes on the CPU, and says so and why", async () => {
+test("without WebGPU the page computes on the CPU, and says so and why", async (t) => {
   const browser = await openBrowserWithoutGpu();
+  t.after(() => browser.close());
   const { page, faults } = await openPage(browser);
   const adapter = await page.evaluate(async () => (await navigator.gpu?.requestAdapter()) ?? null);
   assert.equal(adapter, null, "the flag should take WebGPU away");
@@ -60,12 +61,13 @@ test("without WebGPU the page computes on the CPU, and says so and why", async (
   assert.match(await page.innerText("#verdict"), /the CPU path/);
   const { weights } = await mapInView(page);
   for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 1e-5);
-  assert.deepEqual(faults, []);
-  await browser.close();
+  // What the browser itself says to whoever asks for an adapter.
+  assert.deepEqual(faults.filter((fault) => fault !== "console warning: No available adapters."), []);
 });
 
-test("an adapter that is refused is told of in the same way", async () => {
+test("an adapter that is refused is told of in the same way", async (t) => {
   const browser = await openBrowser();
+  t.after(() => browser.close());
   const context = await browser.newContext();
   const page = await context.newPage();
   // Whatever the machine has: this page gets none. Workers have no init script, so the worker's own request is answered.
@@ -78,11 +80,11 @@ test("an adapter that is refused is told of in the same way", async () => {
   await computed(page);
   assert.equal(await page.innerText("#device-chip"), "CPU, no GPU");
   assert.match(await page.innerText("#device-warning"), /adapter/);
-  await browser.close();
 });
 
-test("the visitor may choose the CPU, and the numbers stay", async () => {
+test("the visitor may choose the CPU, and the numbers stay", async (t) => {
   const browser = await openBrowser();
+  t.after(() => browser.close());
   const { page } = await openPage(browser);
   const { weights: onGpu } = await mapInView(page);
   await page.selectOption("#backend", "cpu");
@@ -93,11 +95,11 @@ test("the visitor may choose the CPU, and the numbers stay", async () => {
   await page.selectOption("#backend", "auto");
   await page.waitForFunction(() => /swiftshader/.test(document.querySelector("#device-chip").textContent));
   await computed(page);
-  await browser.close();
 });
 
-test("a model that cannot be loaded is told of, and random data works all the same", async () => {
+test("a model that cannot be loaded is told of, and random data works all the same", async (t) => {
   const browser = await openBrowser();
+  t.after(() => browser.close());
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.route("**/data/*.safetensors", (route) => route.fulfill({ status: 503, body: "" }));
@@ -108,11 +110,11 @@ test("a model that cannot be loaded is told of, and random data works all the sa
   await page.click("#random-panel > summary");
   await page.click("#random-form button");
   await computed(page);
-  await browser.close();
 });
 
-test("the page shows how far the model has come", async () => {
+test("the page shows how far the model has come", async (t) => {
   const browser = await openBrowser();
+  t.after(() => browser.close());
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.addInitScript(() => {
@@ -129,5 +131,4 @@ test("the page shows how far the model has come", async () => {
   assert.deepEqual(bars, bars.toSorted((one, other) => one - other));
   assert.equal(bars.at(-1), 1);
   assert.ok(await page.isHidden("#progress"));
-  await browser.close();
 });
