@@ -81,6 +81,7 @@ fn steps(cases: &[String], swiftshader: Option<&Path>) -> Result<Vec<Step>> {
         ("package and page", "web"),
         ("package in Node", "package"),
         ("package in a browser", "browser"),
+        ("page in a browser", "page"),
         ("Tint", "tint"),
         ("Windows and macOS", "platforms"),
     ] {

@@ -8,6 +8,7 @@ mod chromium;
 mod demo;
 mod npm;
 mod package;
+mod page;
 mod platforms;
 mod serve;
 mod setup;
@@ -53,6 +54,8 @@ enum Task {
     Package,
     /// Computes cases through the package in headless Chromium, and compiles every shader there.
     Browser,
+    /// Builds the page and walks it in headless Chromium, as a visitor would.
+    Page,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
     Tint,
     /// Type-checks library and program for Windows and macOS.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Serve { port } => serve::run(root(), port),
         Task::Package => package::run(root()),
         Task::Browser => browser::run(root()),
+        Task::Page => page::run(root()),
         Task::Tint => tint::run(root()),
         Task::Platforms => platforms::run(root()),
     };
