@@ -22,7 +22,7 @@ test("a visitor sees at once which word a head connects", async () => {
   assert.equal(await page.locator("#sentence option").count(), 8);
   assert.match(await text("#finding"), /^In layer 3, head 1, it looks most at trophy: 61 % of its attention\.$/);
   assert.equal(await text("#map-title"), "Layer 3, head 1");
-  assert.match(await text("#badge"), /^proved: error \d\.\de-\d+$/);
+  assert.match(await text("#badge"), /^proved to \d\.\de-\d+$/);
 });
 
 test("every row of the map sums to 1 and the words stand on both axes", async () => {

@@ -19,7 +19,7 @@ export function mountChrome(app: App): void {
     chip.title = state.device?.warning ?? "";
     const verdict = judge(state.answers);
     badge.dataset["state"] = state.stale || !verdict ? "waiting" : verdict.ok ? "good" : "bad";
-    const told = verdict?.ok ? `proved: error ${words.error(verdict.maxError)}` : "not as computed on the CPU";
+    const told = verdict?.ok ? `proved to ${words.error(verdict.maxError)}` : "not as computed on the CPU";
     say(badge, state.stale ? "computing…" : verdict ? told : "no numbers yet");
   });
 }
