@@ -22,7 +22,9 @@ async function serious(page) {
   assert.ok(passes.length > 20, "axe should have looked at something");
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n")}`);
+    .map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n")}`,
+    );
 }
 
 for (const [name, options] of [
@@ -49,13 +51,23 @@ test("axe would find a fault", async () => {
 });
 
 test("at phone width nothing sticks out, and a tap keeps a head", async () => {
-  const { page, faults } = await openPage(browser, SMALL, { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  const { page, faults } = await openPage(browser, SMALL, {
+    viewport: { width: 360, height: 740 },
+    hasTouch: true,
+    isMobile: true,
+  });
   await page.evaluate(() => document.querySelectorAll("details").forEach((panel) => (panel.open = true)));
-  const { wide, window: width, outside } = await page.evaluate(() => ({
+  const {
+    wide,
+    window: width,
+    outside,
+  } = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
     window: innerWidth,
     outside: [...document.querySelectorAll("main *")]
-      .filter((element) => element.getClientRects().length > 0 && !element.closest(".graph-frame, .scroller, .hidden, svg"))
+      .filter(
+        (element) => element.getClientRects().length > 0 && !element.closest(".graph-frame, .scroller, .hidden, svg"),
+      )
       .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
       .map((element) => element.outerHTML.slice(0, 80)),
   }));
@@ -64,15 +76,29 @@ test("at phone width nothing sticks out, and a tap keeps a head", async () => {
   await page.evaluate(() => document.querySelectorAll("details").forEach((panel) => (panel.open = false)));
   await page.locator("#grid button").nth(1).tap();
   await page.waitForFunction(() => /^Head 1/.test(document.querySelector("#map-title").textContent));
-  const small = await page.locator("button:visible, select:visible, summary:visible").evaluateAll((all) => all.filter((one) => Math.min(one.getBoundingClientRect().height, one.getBoundingClientRect().width) < 24).map((one) => one.outerHTML.slice(0, 80)));
+  const small = await page
+    .locator("button:visible, select:visible, summary:visible")
+    .evaluateAll((all) =>
+      all
+        .filter((one) => Math.min(one.getBoundingClientRect().height, one.getBoundingClientRect().width) < 24)
+        .map((one) => one.outerHTML.slice(0, 80)),
+    );
   assert.deepEqual(small, [], "targets of less than 24 pixels");
   assert.deepEqual(faults, []);
   await page.context().close();
 });
 
 test("all 72 heads can be tapped on a phone", async () => {
-  const { page } = await openPage(browser, "", { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
-  const sizes = await page.locator("#grid button").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ width, height }) => Math.min(width, height)));
+  const { page } = await openPage(browser, "", {
+    viewport: { width: 390, height: 800 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  const sizes = await page
+    .locator("#grid button")
+    .evaluateAll((all) =>
+      all.map((one) => one.getBoundingClientRect()).map(({ width, height }) => Math.min(width, height)),
+    );
   assert.equal(sizes.length, 72);
   assert.ok(Math.min(...sizes) >= 24, `${Math.min(...sizes)}`);
   await page.context().close();
@@ -83,13 +109,22 @@ test("everything can be done with the keyboard alone", async () => {
   const press = (key) => page.keyboard.press(key);
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
   // Once around: every control that is visible has its turn, but for heads and options, between which arrows move.
-  const wanted = await page.locator("button:visible:enabled, select:visible:enabled, input:visible:enabled, a[href]:visible, summary:visible, canvas[tabindex]:visible").evaluateAll((all) => all.filter((one) => one.tabIndex >= 0).map((one, place) => (one.dataset.place = String(place))));
+  const wanted = await page
+    .locator(
+      ":is(button, select, input):visible:enabled, :is(a[href], summary, canvas[tabindex]):visible",
+    )
+    .evaluateAll((all) =>
+      all.filter((one) => one.tabIndex >= 0).map((one, place) => (one.dataset.place = String(place))),
+    );
   const met = new Set();
   for (let turn = 0; turn < wanted.length + 20; turn += 1) {
     await press("Tab");
     met.add(await page.evaluate(() => document.activeElement.dataset.place));
   }
-  assert.deepEqual(wanted.filter((place) => !met.has(place)), []);
+  assert.deepEqual(
+    wanted.filter((place) => !met.has(place)),
+    [],
+  );
 
   await page.locator('#grid [aria-current="true"]').focus();
   await press("ArrowRight");
@@ -100,7 +135,9 @@ test("everything can be done with the keyboard alone", async () => {
   await press("x");
   await page.locator("#map").focus();
   for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await press(key);
-  await page.waitForFunction(() => /^t1 → t1: .*row 1, column 1\.$/.test(document.querySelector("#readout").textContent));
+  await page.waitForFunction(() =>
+    /^t1 → t1: .*row 1, column 1\.$/.test(document.querySelector("#readout").textContent),
+  );
   await press("Enter");
   await page.waitForFunction(() => document.querySelector("#strip button:nth-child(2)").ariaPressed === "true");
   await press("Escape");
@@ -136,12 +173,16 @@ test("a screen reader is told of the strongest links", async () => {
 
 test("the theme is the system's, or the one that is chosen", async () => {
   const { page } = await openPage(browser, SMALL, { colorScheme: "dark" });
-  const back = () => page.evaluate(() => {
-    const copy = new OffscreenCanvas(2, 2).getContext("2d", { willReadFrequently: true });
-    copy.drawImage(document.querySelector("#map"), 0, 0);
-    const pixel = copy.getImageData(1, 1, 1, 1).data;
-    return { page: getComputedStyle(document.body).backgroundColor, map: `rgb(${pixel[0]}, ${pixel[1]}, ${pixel[2]})` };
-  });
+  const back = () =>
+    page.evaluate(() => {
+      const copy = new OffscreenCanvas(2, 2).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(document.querySelector("#map"), 0, 0);
+      const pixel = copy.getImageData(1, 1, 1, 1).data;
+      return {
+        page: getComputedStyle(document.body).backgroundColor,
+        map: `rgb(${pixel[0]}, ${pixel[1]}, ${pixel[2]})`,
+      };
+    });
   const dark = await back();
   assert.equal(dark.page, "rgb(16, 19, 23)");
   assert.equal(dark.map, dark.page);
@@ -159,13 +200,20 @@ test("the policy lets no foreign script run and no other host be asked", async (
     const script = document.createElement("script");
     script.textContent = "window.ran = true";
     document.head.append(script);
-    const answer = await fetch("http://127.0.0.1:1/").then(() => "answered", () => "refused");
+    const answer = await fetch("http://127.0.0.1:1/").then(
+      () => "answered",
+      () => "refused",
+    );
     return { ran: window.ran ?? false, answer };
   });
   assert.deepEqual(ran, { ran: false, answer: "refused" });
   // Policies are told of a moment later.
-  for (let turn = 0; turn < 50 && faults.filter((fault) => fault.startsWith("policy: ")).length < 2; turn += 1) await page.waitForTimeout(50);
+  for (let turn = 0; turn < 50 && faults.filter((fault) => fault.startsWith("policy: ")).length < 2; turn += 1)
+    await page.waitForTimeout(50);
   const broken = faults.filter((fault) => fault.startsWith("policy: "));
-  assert.ok(broken.some((fault) => /script-src/.test(fault)) && broken.some((fault) => /connect-src/.test(fault)), `${faults}`);
+  assert.ok(
+    broken.some((fault) => /script-src/.test(fault)) && broken.some((fault) => /connect-src/.test(fault)),
+    `${faults}`,
+  );
   await page.context().close();
 });

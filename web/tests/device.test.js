@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { computed, mapInView, openBrowser, openBrowserWithoutGpu, openPage, PATIENCE, SMALL, URL_OF_PAGE } from "./support.js";
+import {
+  computed,
+  mapInView,
+  openBrowser,
+  openBrowserWithoutGpu,
+  openPage,
+  PATIENCE,
+  SMALL,
+  URL_OF_PAGE,
+} from "./support.js";
 
 /** Notes what is shown at every change of the page, while the device is away. */
 function watch(page) {
@@ -20,7 +29,12 @@ function watch(page) {
         cells: [...document.querySelectorAll("#grid canvas")].filter((canvas) => canvas.width > 1).length,
       });
     };
-    new MutationObserver(note).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+    new MutationObserver(note).observe(document.body, {
+      subtree: true,
+      childList: true,
+      attributes: true,
+      characterData: true,
+    });
   });
 }
 
@@ -33,20 +47,30 @@ test("a lost device takes everything that it computed with it, and comes back wi
   for (const round of [1, 2]) {
     await watch(page);
     await page.click("#lose");
-    await page.waitForFunction(() => /is back/.test(document.querySelector('.notice[data-name="lost"]')?.textContent ?? ""), null, { timeout: PATIENCE });
+    await page.waitForFunction(
+      () => /is back/.test(document.querySelector('.notice[data-name="lost"]')?.textContent ?? ""),
+      null,
+      { timeout: PATIENCE },
+    );
     await computed(page);
     const seen = await page.evaluate(() => window.seen);
     const away = seen.filter(({ chip }) => chip === "looking for a GPU…");
     assert.ok(away.length > 0, `round ${round}: the loss was never shown`);
     for (const now of away) {
-      assert.deepEqual({ badge: now.badge, map: now.map, links: now.links, graph: now.graph, cells: now.cells }, { badge: "waiting", map: false, links: 0, graph: 0, cells: 0 });
+      assert.deepEqual(
+        { badge: now.badge, map: now.map, links: now.links, graph: now.graph, cells: now.cells },
+        { badge: "waiting", map: false, links: 0, graph: 0, cells: 0 },
+      );
     }
     assert.deepEqual((await mapInView(page)).weights, before.weights);
     await page.click('.notice[data-name="lost"] button');
   }
   assert.equal(await page.evaluate(() => window.mark), "not reloaded");
   // The browser itself may say that a device was destroyed; nothing else may be said.
-  assert.deepEqual(faults.filter((fault) => !/^console warning: .*([Dd]estroyed|lost)/.test(fault)), []);
+  assert.deepEqual(
+    faults.filter((fault) => !/^console warning: .*([Dd]estroyed|lost)/.test(fault)),
+    [],
+  );
 });
 
 test("without WebGPU the page computes on the CPU, and says so and why", async (t) => {
@@ -62,7 +86,10 @@ test("without WebGPU the page computes on the CPU, and says so and why", async (
   const { weights } = await mapInView(page);
   for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 1e-5);
   // What the browser itself says to whoever asks for an adapter.
-  assert.deepEqual(faults.filter((fault) => fault !== "console warning: No available adapters."), []);
+  assert.deepEqual(
+    faults.filter((fault) => fault !== "console warning: No available adapters."),
+    [],
+  );
 });
 
 test("an adapter that is refused is told of in the same way", async (t) => {
@@ -70,7 +97,7 @@ test("an adapter that is refused is told of in the same way", async (t) => {
   t.after(() => browser.close());
   const context = await browser.newContext();
   const page = await context.newPage();
-  // Whatever the machine has: this page gets none. Workers have no init script, so the worker's own request is answered.
+  // Whatever the machine has: this page gets none. Workers have no init script, so their script is changed.
   await page.route("**/assets/worker-*.js", async (route) => {
     const response = await route.fetch();
     const body = `navigator.gpu && (navigator.gpu.requestAdapter = async () => null);\n${await response.text()}`;
@@ -127,8 +154,14 @@ test("the page shows how far the model has come", async (t) => {
   await page.goto(URL_OF_PAGE);
   await computed(page);
   const bars = await page.evaluate(() => window.bars);
-  assert.ok(bars.some((share) => share > 0 && share < 1), `${bars}`);
-  assert.deepEqual(bars, bars.toSorted((one, other) => one - other));
+  assert.ok(
+    bars.some((share) => share > 0 && share < 1),
+    `${bars}`,
+  );
+  assert.deepEqual(
+    bars,
+    bars.toSorted((one, other) => one - other),
+  );
   assert.equal(bars.at(-1), 1);
   assert.ok(await page.isHidden("#progress"));
 });

@@ -57,7 +57,10 @@ test("the pointer reads a value, and its row and column are linked to the words"
   const box = await map.boundingBox();
   await page.mouse.move(box.x + box.width * 0.45, box.y + box.height * 0.4);
   const said = /^(.+) → (.+): (\d\.\d{4}) .*row (\d+), column (\d+)\.$/;
-  await page.waitForFunction((said) => new RegExp(said).test(document.querySelector("#readout").textContent), said.source);
+  await page.waitForFunction(
+    (said) => new RegExp(said).test(document.querySelector("#readout").textContent),
+    said.source,
+  );
   const [, query, key, value, row, column] = said.exec(await text("#readout"));
   const finding = await text("#finding");
   await page.mouse.move(5, 5);
@@ -72,7 +75,13 @@ test("a token that is clicked asks", async () => {
   await page.locator("#strip button").nth(2).click();
   await page.waitForFunction(() => document.querySelector("#strip button:nth-child(3)").ariaPressed === "true");
   await page.mouse.move(5, 5);
-  const shades = await page.locator("#strip button").evaluateAll((tokens) => tokens.map((token) => Number(/[\d.]+\)$/.exec(getComputedStyle(token).backgroundColor)?.[0].replace(")", "") ?? 0)));
+  const shades = await page
+    .locator("#strip button")
+    .evaluateAll((tokens) =>
+      tokens.map((token) =>
+        Number(/[\d.]+\)$/.exec(getComputedStyle(token).backgroundColor)?.[0].replace(")", "") ?? 0),
+      ),
+    );
   const { keys, weights } = await mapInView(page);
   const largest = weights[2].indexOf(Math.max(...weights[2]));
   assert.equal(shades.indexOf(Math.max(...shades)), largest);
@@ -105,16 +114,22 @@ test("a window and valid lengths hide what they say, together with the rest", as
   );
   assert.deepEqual(weights[10], Array(16).fill(0), "a query that sees no key has zeros");
   await recomputed(page, () => page.click("#mask-none"));
-  assert.ok(!(await page.isChecked("#causal")) && !(await page.isChecked("#window-on")) && !(await page.isChecked("#valid-on")));
+  assert.ok(
+    !(await page.isChecked("#causal")) && !(await page.isChecked("#window-on")) && !(await page.isChecked("#valid-on")),
+  );
 });
 
 test("a head that is switched off moves the output by what the program says", async () => {
   // `multihead heads examples/data/minilm_trophy_layer1.safetensors`: without head 8, change 0.379, cosine 0.925. That
   // file has another sentence beside, so that here only the size is known.
-  await page.waitForFunction(() => /Without head 8, layer 1’s output would move by \d+ %/.test(document.querySelector("#without").textContent));
+  await page.waitForFunction(() =>
+    /Without head 8, layer 1’s output would move by \d+ %/.test(document.querySelector("#without").textContent),
+  );
   const [, alone] = /move by (\d+ %) of its length \(cosine (0\.\d+)\)/.exec(await text("#without"));
   await page.click("#switch-off");
-  await page.waitForFunction(() => /^Without head 8, layer 1’s output moves by/.test(document.querySelector("#without").textContent));
+  await page.waitForFunction(() =>
+    /^Without head 8, layer 1’s output moves by/.test(document.querySelector("#without").textContent),
+  );
   assert.ok((await text("#without")).includes(alone));
   assert.equal(await grid(1, 8).getAttribute("data-off"), "true");
   await grid(1, 7).focus();
@@ -127,8 +142,13 @@ test("a head that is switched off moves the output by what the program says", as
 });
 
 test("patterns stand out, and are counted", async () => {
-  const counts = await page.locator("#patterns button").evaluateAll((buttons) => buttons.map((button) => Number(button.textContent.split(" ")[1])));
-  assert.equal(counts.reduce((sum, count) => sum + count), 72);
+  const counts = await page
+    .locator("#patterns button")
+    .evaluateAll((buttons) => buttons.map((button) => Number(button.textContent.split(" ")[1])));
+  assert.equal(
+    counts.reduce((sum, count) => sum + count),
+    72,
+  );
   await page.click('[data-pattern="next"]');
   const bright = page.locator('#grid button[data-dim="false"]');
   await page.waitForFunction(() => document.querySelectorAll('#grid button[data-dim="true"]').length > 0);
@@ -137,13 +157,14 @@ test("patterns stand out, and are counted", async () => {
 });
 
 test("lines thin out with the threshold, and one token's lines can be had alone", async () => {
-  const ink = () => page.evaluate(() => {
-    const canvas = document.querySelector("#lines");
-    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
-    copy.drawImage(canvas, 0, 0);
-    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-    return data.reduce((sum, part, place) => sum + (place % 4 < 3 ? 255 - part : 0), 0);
-  });
+  const ink = () =>
+    page.evaluate(() => {
+      const canvas = document.querySelector("#lines");
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(canvas, 0, 0);
+      const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+      return data.reduce((sum, part, place) => sum + (place % 4 < 3 ? 255 - part : 0), 0);
+    });
   const all = await ink();
   await page.locator("#threshold").fill("0.5");
   await page.waitForFunction(() => document.querySelector("#threshold-out").textContent === "0.50");
@@ -158,12 +179,20 @@ test("lines thin out with the threshold, and one token's lines can be had alone"
 test("the machine is drawn with shapes, kernels and times", async () => {
   await page.locator("#machine").scrollIntoViewIfNeeded();
   await page.waitForSelector("#graph-frame svg");
-  const boxes = await page.locator("#graph-frame .node").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
+  const boxes = await page
+    .locator("#graph-frame .node")
+    .evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
   assert.equal(boxes.length, 11);
-  assert.ok(boxes.some((label) => /^softmax: weights \(12, 16, 16\), .*, kernel softmax_\w+, [\d.]+ m?s$/.test(label)), boxes.join("\n"));
+  assert.ok(
+    boxes.some((label) => /^softmax: weights \(12, 16, 16\), .*, kernel softmax_\w+, [\d.]+ m?s$/.test(label)),
+    boxes.join("\n"),
+  );
   assert.equal(await page.locator("#graph-frame .edge").count(), 10);
   const parts = await page.locator("#timing > div").allInnerTexts();
-  assert.deepEqual(parts.map((part) => part.split(/\s/)[0]), ["compile", "upload", "GPU", "readback"]);
+  assert.deepEqual(
+    parts.map((part) => part.split(/\s/)[0]),
+    ["compile", "upload", "GPU", "readback"],
+  );
   assert.match(await text("#device-warning"), /software adapter/);
   assert.match(await text("#device"), /google, swiftshader/);
   const note = await text("#measure-note");

@@ -42,7 +42,11 @@ function launch(args) {
 
 /** A page at this view, once it has numbers; `faults` collects what no page may do. */
 export async function openPage(browser, hash = SMALL, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    acceptDownloads: true,
+    ...options,
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   const faults = [];
@@ -52,11 +56,14 @@ export async function openPage(browser, hash = SMALL, options = {}) {
   page.on("pageerror", (error) => faults.push(`error: ${error}`));
   page.on("request", (request) => {
     const own = new URL(URL_OF_PAGE).origin;
-    if (!request.url().startsWith(own) && !/^(blob|data):/.test(request.url())) faults.push(`request: ${request.url()}`);
+    if (!request.url().startsWith(own) && !/^(blob|data):/.test(request.url()))
+      faults.push(`request: ${request.url()}`);
   });
   await page.exposeFunction("tellFault", (fault) => faults.push(fault));
   await page.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) => window.tellFault(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+    document.addEventListener("securitypolicyviolation", (event) =>
+      window.tellFault(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+    );
     window.jumps = [];
     new PerformanceObserver((list) => {
       for (const entry of list.getEntries()) {
@@ -98,7 +105,13 @@ export async function recomputed(page, action) {
 
 /** The bytes of what a button lets the browser save. */
 export async function download(page, what) {
-  if (!(await page.locator("#take").getAttribute("open").then((open) => open !== null))) await page.click("#take > summary");
+  if (
+    !(await page
+      .locator("#take")
+      .getAttribute("open")
+      .then((open) => open !== null))
+  )
+    await page.click("#take > summary");
   const [saved] = await Promise.all([page.waitForEvent("download"), page.click(`[data-take="${what}"]`)]);
   return { name: saved.suggestedFilename(), bytes: await readFile(await saved.path()) };
 }
@@ -110,7 +123,10 @@ export function caseFile(name) {
 
 /** Comma-separated values without quotes, as rows of words. */
 export function rowsOf(csv) {
-  return csv.trim().split("\r\n").map((line) => line.split(","));
+  return csv
+    .trim()
+    .split("\r\n")
+    .map((line) => line.split(","));
 }
 
 /** Header and tensors of a safetensors file: the format's own definition, apart from the page's code. */
@@ -128,5 +144,9 @@ export function safetensors(bytes) {
 export async function mapInView(page) {
   const { bytes } = await download(page, "csv");
   const [header, ...rows] = rowsOf(bytes.toString());
-  return { keys: header.slice(1), queries: rows.map(([query]) => query), weights: rows.map((row) => row.slice(1).map(Number)) };
+  return {
+    keys: header.slice(1),
+    queries: rows.map(([query]) => query),
+    weights: rows.map((row) => row.slice(1).map(Number)),
+  };
 }

@@ -3,7 +3,17 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { caseFile, download, mapInView, openBrowser, openPage, recomputed, rowsOf, safetensors, SMALL } from "./support.js";
+import {
+  caseFile,
+  download,
+  mapInView,
+  openBrowser,
+  openPage,
+  recomputed,
+  rowsOf,
+  safetensors,
+ 
+} from "./support.js";
 
 let browser;
 let page;
@@ -19,11 +29,14 @@ const text = (selector) => page.locator(selector).innerText();
 
 /** Drops bytes on the page as a visitor would. */
 async function drop(bytes, name) {
-  const transfer = await page.evaluateHandle(([bytes, name]) => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([new Uint8Array(bytes)], name));
-    return transfer;
-  }, [[...bytes], name]);
+  const transfer = await page.evaluateHandle(
+    ([bytes, name]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([new Uint8Array(bytes)], name));
+      return transfer;
+    },
+    [[...bytes], name],
+  );
   await page.dispatchEvent("body", "dragover", { dataTransfer: transfer });
   assert.ok(await page.isVisible("#drop"));
   await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
@@ -32,18 +45,24 @@ async function drop(bytes, name) {
 
 /** A PNG file as the browser decodes it: its size, and the colours at some points. */
 function decoded(bytes, points) {
-  return page.evaluate(async ([bytes, points]) => {
-    const picture = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" }));
-    const canvas = new OffscreenCanvas(picture.width, picture.height);
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    context.drawImage(picture, 0, 0);
-    const colors = points.map(([x, y]) => [...context.getImageData(x, y, 1, 1).data.slice(0, 3)]);
-    return { width: picture.width, height: picture.height, colors };
-  }, [[...bytes], points]);
+  return page.evaluate(
+    async ([bytes, points]) => {
+      const picture = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" }));
+      const canvas = new OffscreenCanvas(picture.width, picture.height);
+      const context = canvas.getContext("2d", { willReadFrequently: true });
+      context.drawImage(picture, 0, 0);
+      const colors = points.map(([x, y]) => [...context.getImageData(x, y, 1, 1).data.slice(0, 3)]);
+      return { width: picture.width, height: picture.height, colors };
+    },
+    [[...bytes], points],
+  );
 }
 
 // The ends of viridis, as matplotlib publishes them.
-const [NOTHING, EVERYTHING] = [[68, 1, 84], [253, 231, 37]];
+const [NOTHING, EVERYTHING] = [
+  [68, 1, 84],
+  [253, 231, 37],
+];
 
 test("random data has the sizes that were asked for", async () => {
   await page.click("#random-panel > summary");
@@ -63,8 +82,15 @@ test("random data has the sizes that were asked for", async () => {
 test("a PNG shows the weights in the colours of the scale", async () => {
   await recomputed(page, () => page.check("#causal"));
   const svg = (await download(page, "map-svg")).bytes.toString();
-  const cells = [...svg.matchAll(/<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" fill="rgb\((\d+),(\d+),(\d+)\)"/g)];
-  const middle = (place) => [cells[place][1] * 1 + cells[place][3] / 2, cells[place][2] * 1 + cells[place][4] / 2].map((at) => Math.round(at * 3));
+  const cells = [
+    ...svg.matchAll(
+      /<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" fill="rgb\((\d+),(\d+),(\d+)\)"/g,
+    ),
+  ];
+  const middle = (place) =>
+    [cells[place][1] * 1 + cells[place][3] / 2, cells[place][2] * 1 + cells[place][4] / 2].map((at) =>
+      Math.round(at * 3),
+    );
   const { name, bytes } = await download(page, "map-png");
   assert.equal(name, "multihead-layer0-head0-map.png");
   // The first query sees the first key alone: (0, 0) is 1 and (0, 4) is 0.
@@ -93,7 +119,10 @@ test("an SVG is well formed, with a rectangle for each cell and every word", asy
 });
 
 test("a whole layer and the lines can be had as pictures", async () => {
-  for (const [what, name] of [["layer-png", "multihead-layer0.png"], ["lines-png", "multihead-layer0-head0-lines.png"]]) {
+  for (const [what, name] of [
+    ["layer-png", "multihead-layer0.png"],
+    ["lines-png", "multihead-layer0-head0-lines.png"],
+  ]) {
     const file = await download(page, what);
     assert.equal(file.name, name);
     const { width, height } = await decoded(file.bytes, []);
@@ -108,7 +137,9 @@ test("a whole layer and the lines can be had as pictures", async () => {
 });
 
 test("CSV, NPY and case file hold the same numbers", async () => {
-  const csv = rowsOf((await download(page, "csv")).bytes.toString()).slice(1).map((row) => row.slice(1).map(Number));
+  const csv = rowsOf((await download(page, "csv")).bytes.toString())
+    .slice(1)
+    .map((row) => row.slice(1).map(Number));
   const npy = await download(page, "npy");
   assert.equal(npy.name, "multihead-layer0.npy");
   assert.equal(npy.bytes.subarray(0, 8).toString("latin1"), "\x93NUMPY\x01\x00");
@@ -183,7 +214,10 @@ test("an empty case says that there is nothing to see", async () => {
 });
 
 test("a link restores the whole view", async () => {
-  const hash = `${SMALL.replace("head=0.0&query=none", "head=0.1&query=3")}&causal=1&window=3&valid_len=5&temperature=2&off=0.0&pattern=first&threshold=0.2&only_query=1&palette=cividis&theme=dark&graph=graph&asks=heads&asked=shade`;
+  const hash = [
+    "source=random&sizes=6.2.4.1&head=0.1&query=3&causal=1&window=3&valid_len=5&temperature=2&off=0.0&pattern=first",
+    "threshold=0.2&only_query=1&palette=cividis&theme=dark&graph=graph&asks=heads&asked=shade",
+  ].join("&");
   const { page: first } = await openPage(browser, hash);
   await first.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await first.click("#take > summary");
@@ -191,19 +225,24 @@ test("a link restores the whole view", async () => {
   await first.waitForSelector('.notice[data-name="link"]');
   const link = await first.evaluate(() => navigator.clipboard.readText());
   const { page: second } = await openPage(browser, new URL(link).hash.slice(1));
-  const view = (page) => page.evaluate(() => ({
-    title: document.querySelector("#map-title").textContent,
-    asks: document.querySelector('#strip [aria-pressed="true"]')?.textContent,
-    finding: document.querySelector("#finding").textContent,
-    checks: [...document.querySelectorAll("input[type=checkbox]")].map((box) => box.checked),
-    sliders: [...document.querySelectorAll("input[type=range]")].map((slider) => slider.value),
-    selects: [...document.querySelectorAll("select")].map((select) => select.value),
-    off: [...document.querySelectorAll("#grid button")].map((button) => [button.dataset.off, button.dataset.dim, button.ariaCurrent]),
-    without: document.querySelector("#without").textContent,
-    links: document.querySelector("#links").textContent,
-    theme: document.documentElement.dataset.theme,
-    words: [document.querySelector("#alignment-query").value, document.querySelector("#alignment-key").value],
-  }));
+  const view = (page) =>
+    page.evaluate(() => ({
+      title: document.querySelector("#map-title").textContent,
+      asks: document.querySelector('#strip [aria-pressed="true"]')?.textContent,
+      finding: document.querySelector("#finding").textContent,
+      checks: [...document.querySelectorAll("input[type=checkbox]")].map((box) => box.checked),
+      sliders: [...document.querySelectorAll("input[type=range]")].map((slider) => slider.value),
+      selects: [...document.querySelectorAll("select")].map((select) => select.value),
+      off: [...document.querySelectorAll("#grid button")].map((button) => [
+        button.dataset.off,
+        button.dataset.dim,
+        button.ariaCurrent,
+      ]),
+      without: document.querySelector("#without").textContent,
+      links: document.querySelector("#links").textContent,
+      theme: document.documentElement.dataset.theme,
+      words: [document.querySelector("#alignment-query").value, document.querySelector("#alignment-key").value],
+    }));
   const restored = await view(second);
   assert.deepEqual(restored, await view(first));
   assert.equal(restored.title, "Head 1");
@@ -217,7 +256,8 @@ test("a link restores the whole view", async () => {
 });
 
 test("an address that makes no sense shows the page as it is by default", async () => {
-  const nonsense = "sentence=x&head=9.99.9&query=-1&temperature=1e9&off=a,b&window=0&sizes=0.0.0.0&palette=red&theme=pink&device=toaster&pattern=no";
+  const nonsense =
+    "sentence=x&head=9.99.9&query=-1&temperature=1e9&off=a,b&window=no&sizes=0.0.0.0&palette=red&device=toaster";
   const { page: odd, faults } = await openPage(browser, nonsense);
   assert.equal(await odd.locator("#grid button").count(), 72);
   assert.equal(await odd.locator("#map-title").innerText(), "Layer 3, head 1");

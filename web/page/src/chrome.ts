@@ -38,7 +38,12 @@ function mountNotices(app: App): void {
       ...Object.entries(state.notices).map(([name, { kind, text }]) => {
         const close = element("button", { type: "button", "aria-label": "Close" }, "✕");
         close.addEventListener("click", () => app.notify(name as NoticeName, null));
-        return element("div", { class: "notice", "data-kind": kind, "data-name": name }, element("span", {}, text), close);
+        return element(
+          "div",
+          { class: "notice", "data-kind": kind, "data-name": name },
+          element("span", {}, text),
+          close,
+        );
       }),
     );
   });
@@ -46,7 +51,9 @@ function mountNotices(app: App): void {
 
 function mountTheme(app: App): void {
   const select = byId("theme", HTMLSelectElement);
-  select.addEventListener("change", () => app.setView({ theme: THEMES.find((theme) => theme === select.value) ?? "auto" }));
+  select.addEventListener("change", () =>
+    app.setView({ theme: THEMES.find((theme) => theme === select.value) ?? "auto" }),
+  );
   // Canvases are painted with the theme's colours, so that they have to be painted again.
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.set({}));
   app.subscribe((state, before) => {

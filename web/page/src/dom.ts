@@ -69,10 +69,13 @@ export function onWidth(watched: HTMLElement, callback: (width: number) => void)
 
 /** Calls back once, when the element first comes into view. */
 export function onceSeen(watched: Element, callback: () => void): void {
-  const observer = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    observer.disconnect();
-    callback();
-  }, { rootMargin: "200px" });
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      callback();
+    },
+    { rootMargin: "200px" },
+  );
   observer.observe(watched);
 }

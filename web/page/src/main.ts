@@ -19,8 +19,20 @@ import { App } from "./state/app";
 
 const app = new App();
 const sections = [
-  mountChrome, mountSources, mountStrip, mountGrid, mountMasks, mountCloseup, mountDetails, mountLines, mountTake,
-  mountMachine, mountProof, mountCopyBoth, mountAlignment, mountFree,
+  mountChrome,
+  mountSources,
+  mountStrip,
+  mountGrid,
+  mountMasks,
+  mountCloseup,
+  mountDetails,
+  mountLines,
+  mountTake,
+  mountMachine,
+  mountProof,
+  mountCopyBoth,
+  mountAlignment,
+  mountFree,
 ];
 for (const mount of sections) mount(app);
 mountQuestion();

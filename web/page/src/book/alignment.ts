@@ -85,7 +85,9 @@ function drawMap(app: App, report: AlignmentReport, canvas: HTMLCanvasElement, w
 }
 
 function sentence({ letters, device }: AlignmentReport): string {
-  const of = (regime: string) => [...new Set(letters.filter((letter) => letter.regime === regime).map(({ letter }) => letter))];
+  const of = (regime: string) => [
+    ...new Set(letters.filter((letter) => letter.regime === regime).map(({ letter }) => letter)),
+  ];
   const list = (letters: string[]) => letters.join(", ");
   const parts = [
     of("sharp").length > 0 ? `${list(of("sharp"))}: one partner, nearly all attention` : "",

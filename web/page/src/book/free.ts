@@ -33,7 +33,11 @@ export function mountFree(app: App): void {
     if (button) button.disabled = true;
     const onProgress = ({ done, total }: { done: number; total: number }) => say(note, `timing… ${done} of ${total}`);
     try {
-      report = await app.engine.call("headsAreFree", [Number(width.value), HEADS, runs], runs > 0 ? onProgress : undefined);
+      report = await app.engine.call(
+        "headsAreFree",
+        [Number(width.value), HEADS, runs],
+        runs > 0 ? onProgress : undefined,
+      );
       byId("free-table", HTMLTableElement).replaceChildren(...table(report));
       const timed = `medians of ${report.runs} runs on ${report.device}`;
       say(note, `${report.numTokens} tokens, ${report.runs > 0 ? timed : "counted, not timed"}`);
@@ -71,7 +75,11 @@ function table({ rows }: HeadsAreFreeReport): Node[] {
   const head = element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name))));
   const body = rows.map(({ heads, parameters, flops, exponentials, medianMs }) => {
     const cells = [heads, parameters, flops, exponentials].map((value) => words.count(value));
-    return element("tr", {}, ...[...cells, words.milliseconds(medianMs ?? Number.NaN)].map((text) => element("td", {}, text)));
+    return element(
+      "tr",
+      {},
+      ...[...cells, words.milliseconds(medianMs ?? Number.NaN)].map((text) => element("td", {}, text)),
+    );
   });
   return [head, element("tbody", {}, ...body)];
 }
@@ -79,13 +87,24 @@ function table({ rows }: HeadsAreFreeReport): Node[] {
 /** Costs as multiples of those of one head: what is counted stays at 1, the clock says what it says. */
 function chartFigure(report: HeadsAreFreeReport, width: number, inks: Inks): Figure {
   const [first] = report.rows;
-  const times = report.rows.map(({ heads, medianMs }) => ({ heads, ratio: (medianMs ?? Number.NaN) / (first?.medianMs ?? Number.NaN) }));
+  const times = report.rows.map(({ heads, medianMs }) => ({
+    heads,
+    ratio: (medianMs ?? Number.NaN) / (first?.medianMs ?? Number.NaN),
+  }));
   const [height, left, right, top, bottom] = [240, 44, width - 118, 16, 206];
-  const x = scalePoint(times.map(({ heads }) => heads), [left + 10, right]);
+  const x = scalePoint(
+    times.map(({ heads }) => heads),
+    [left + 10, right],
+  );
   const most = Math.max(1.5, ...times.map(({ ratio }) => (Number.isFinite(ratio) ? ratio : 0)));
   const y = scaleLinear([0, most], [bottom, top]).nice(4);
-  const text = (at: number, height: number, words: string, anchor: "start" | "middle" | "end", fill = inks.muted): Mark =>
-    ({ kind: "text", x: at, y: height, text: words, size: 11, fill, anchor });
+  const text = (
+    at: number,
+    height: number,
+    words: string,
+    anchor: "start" | "middle" | "end",
+    fill = inks.muted,
+  ): Mark => ({ kind: "text", x: at, y: height, text: words, size: 11, fill, anchor });
   const marks: Mark[] = [{ kind: "rect", x: 0, y: 0, width, height, fill: inks.back }];
   for (const value of y.ticks(4)) {
     marks.push({ kind: "line", from: [left, y(value)], to: [right, y(value)], stroke: inks.line, line: 1 });
@@ -99,12 +118,22 @@ function chartFigure(report: HeadsAreFreeReport, width: number, inks: Inks): Fig
   measured.forEach(({ heads, ratio }, index) => {
     const next = measured[index + 1];
     const [at, height] = [x(heads) ?? 0, y(ratio)];
-    if (next) marks.push({ kind: "line", from: [at, height], to: [x(next.heads) ?? 0, y(next.ratio)], stroke: inks.mark, line: 2 });
+    if (next)
+      marks.push({
+        kind: "line",
+        from: [at, height],
+        to: [x(next.heads) ?? 0, y(next.ratio)],
+        stroke: inks.mark,
+        line: 2,
+      });
     marks.push({ kind: "rect", x: at - 3, y: height - 3, width: 6, height: 6, fill: inks.mark });
   });
   const last = measured.at(-1);
-  if (last) marks.push(text(right + 6, y(last.ratio) + (Math.abs(y(last.ratio) - y(1)) < 14 ? -10 : 4), "time", "start", inks.mark));
+  if (last)
+    marks.push(
+      text(right + 6, y(last.ratio) + (Math.abs(y(last.ratio) - y(1)) < 14 ? -10 : 4), "time", "start", inks.mark),
+    );
   const told = measured.map(({ heads, ratio }) => `${heads}: ${ratio.toFixed(2)} times`).join(", ") || "not measured";
-  const description = `Cost by number of heads, as multiples of one head. FLOP and parameters: 1 for all. Time: ${told}.`;
+  const description = `Cost as multiples of one head. FLOP and parameters: 1 for all. Time: ${told}.`;
   return { width, height, title: "Heads are free", description, marks };
 }

@@ -37,7 +37,11 @@ export function count(value: number): string {
 
 /** "18.9 M", "2.0 G". */
 export function large(value: number): string {
-  const steps: [number, string][] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const steps: [number, string][] = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ];
   const step = steps.find(([size]) => value >= size);
   return step ? `${three(value / step[0])} ${step[1]}` : String(value);
 }

@@ -12,7 +12,13 @@ const NAME = 18;
 const PER_ROW = 6;
 
 /** Small maps with their heads' names; `notes[head]` stands beside the name. */
-export function gridFigure(maps: readonly HeadMap[], notes: readonly string[], title: string, palette: Palette, inks: Inks): Figure {
+export function gridFigure(
+  maps: readonly HeadMap[],
+  notes: readonly string[],
+  title: string,
+  palette: Palette,
+  inks: Inks,
+): Figure {
   const columns = Math.min(PER_ROW, Math.max(1, maps.length));
   const rows = Math.ceil(maps.length / columns);
   const width = GAP + columns * (SIDE + GAP);
@@ -27,8 +33,22 @@ export function gridFigure(maps: readonly HeadMap[], notes: readonly string[], t
     const longer = Math.max(map.rows, map.columns, 1);
     const size = { width: (SIDE * map.columns) / longer, height: (SIDE * map.rows) / longer };
     marks.push({ kind: "text", x, y: y + 12, text: `head ${map.head}`, size: 11, fill: inks.ink, anchor: "start" });
-    marks.push({ kind: "text", x: x + SIDE, y: y + 12, text: notes[index] ?? "", size: 11, fill: inks.muted, anchor: "end" });
+    marks.push({
+      kind: "text",
+      x: x + SIDE,
+      y: y + 12,
+      text: notes[index] ?? "",
+      size: 11,
+      fill: inks.muted,
+      anchor: "end",
+    });
     marks.push({ kind: "cells", x, y: y + NAME, ...size, ...pixelsOfMap(map, palette) });
   });
-  return { width, height, title, description: `Attention maps of ${maps.length} heads: queries in rows, keys in columns.`, marks };
+  return {
+    width,
+    height,
+    title,
+    description: `Attention maps of ${maps.length} heads: queries in rows, keys in columns.`,
+    marks,
+  };
 }

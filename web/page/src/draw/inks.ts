@@ -16,5 +16,11 @@ export const PAPER: Inks = { back: "#ffffff", ink: "#16191d", muted: "#555c66", 
 export function pageInks(): Inks {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string) => style.getPropertyValue(name).trim();
-  return { back: read("--back"), ink: read("--ink"), muted: read("--muted"), line: read("--line"), mark: read("--mark") };
+  return {
+    back: read("--back"),
+    ink: read("--ink"),
+    muted: read("--muted"),
+    line: read("--line"),
+    mark: read("--mark"),
+  };
 }

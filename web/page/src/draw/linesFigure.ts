@@ -33,13 +33,15 @@ export function linesFigure(map: HeadMap, options: LinesOptions): PlacedLines {
   const [rows, columns] = [Math.min(map.rows, MOST_WORDS), Math.min(map.columns, MOST_WORDS)];
   const top = options.title ? 34 : 8;
   const room = options.width * 0.3;
-  const widest = (labels: readonly string[]) => Math.min(room, Math.max(10, ...labels.slice(0, MOST_WORDS).map((text) => widthOf(text, TEXT, true))));
+  const widest = (labels: readonly string[]) =>
+    Math.min(room, Math.max(10, ...labels.slice(0, MOST_WORDS).map((text) => widthOf(text, TEXT, true))));
   const [left, right] = [widest(map.queries) + 14, options.width - widest(map.keys) - 14];
   const middle = (place: number) => top + (place + 0.5) * LINE_HEIGHT;
   const { inks, row: chosen, threshold, title } = options;
   const height = top + Math.max(rows, columns) * LINE_HEIGHT + 6;
   const marks: Mark[] = [{ kind: "rect", x: 0, y: 0, width: options.width, height, fill: inks.back }];
-  if (title) marks.push({ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true });
+  if (title)
+    marks.push({ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true });
   for (let row = 0; row < rows; row += 1) {
     const strong = row === chosen;
     if (options.onlyRow && chosen !== null && !strong) continue;
@@ -60,12 +62,30 @@ export function linesFigure(map: HeadMap, options: LinesOptions): PlacedLines {
   for (let row = 0; row < rows; row += 1) {
     const strong = row === chosen;
     const text = fitted(map.queries[row] ?? "", TEXT, room);
-    marks.push({ kind: "text", x: left - 8, y: middle(row) + TEXT * 0.36, text, size: TEXT, fill: strong ? inks.mark : inks.ink, anchor: "end", bold: strong });
+    marks.push({
+      kind: "text",
+      x: left - 8,
+      y: middle(row) + TEXT * 0.36,
+      text,
+      size: TEXT,
+      fill: strong ? inks.mark : inks.ink,
+      anchor: "end",
+      bold: strong,
+    });
   }
   for (let column = 0; column < columns; column += 1) {
     const strong = received(column) >= 0.25;
     const text = fitted(map.keys[column] ?? "", TEXT, room);
-    marks.push({ kind: "text", x: right + 8, y: middle(column) + TEXT * 0.36, text, size: TEXT, fill: strong ? inks.mark : inks.ink, anchor: "start", bold: strong });
+    marks.push({
+      kind: "text",
+      x: right + 8,
+      y: middle(column) + TEXT * 0.36,
+      text,
+      size: TEXT,
+      fill: strong ? inks.mark : inks.ink,
+      anchor: "start",
+      bold: strong,
+    });
   }
   const figure = { width: options.width, height, title: title ?? "token view", description: summary(map), marks };
   return { figure, top, lineHeight: LINE_HEIGHT, rows };

@@ -44,12 +44,16 @@ const TURN = -52;
 export function mapFigure(map: HeadMap, options: MapOptions): PlacedMap {
   const [rows, columns] = [Math.min(map.rows, MOST_DRAWN), Math.min(map.columns, MOST_DRAWN)];
   const text = textSize(options.width);
-  const longest = (labels: readonly string[]) => Math.max(14, ...labels.slice(0, 256).map((label) => widthOf(label, text)));
+  const longest = (labels: readonly string[]) =>
+    Math.max(14, ...labels.slice(0, 256).map((label) => widthOf(label, text)));
   const room = Math.min(110, options.width * 0.22);
   const left = Math.ceil(Math.min(room, longest(map.queries))) + 26;
   const top = (options.title ? 26 : 4) + 18;
   const across = options.width - left - BAR - 6;
-  const cell = Math.max(0.1, Math.min(LARGEST_CELL, across / Math.max(1, columns), (options.width * 0.86) / Math.max(1, rows)));
+  const cell = Math.max(
+    0.1,
+    Math.min(LARGEST_CELL, across / Math.max(1, columns), (options.width * 0.86) / Math.max(1, rows)),
+  );
   const below = Math.ceil(Math.min(room, longest(map.keys)) * Math.sin((-TURN * Math.PI) / 180)) + 18;
   const placed = { left, top, cell, rows, columns };
   const height = Math.max(90, rows * cell) + top + below;
@@ -81,10 +85,16 @@ export function summary(map: HeadMap): string {
 }
 
 function heading({ title, inks }: MapOptions): Mark[] {
-  return title ? [{ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true }] : [];
+  return title
+    ? [{ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true }]
+    : [];
 }
 
-function cells(map: HeadMap, { left, top, cell, rows, columns }: Omit<PlacedMap, "figure">, { palette }: MapOptions): Mark {
+function cells(
+  map: HeadMap,
+  { left, top, cell, rows, columns }: Omit<PlacedMap, "figure">,
+  { palette }: MapOptions,
+): Mark {
   return { kind: "cells", x: left, y: top, width: columns * cell, height: rows * cell, ...pixelsOfMap(map, palette) };
 }
 
@@ -123,8 +133,21 @@ function labels(map: HeadMap, placed: Omit<PlacedMap, "figure">, options: MapOpt
     });
   }
   const axis = { kind: "text", size: SMALL, fill: inks.muted, bold: false } as const;
-  marks.push({ ...axis, x: left + (columns * cell) / 2, y: top - 7, text: axes?.columns ?? "is looked at (key)", anchor: "middle" });
-  marks.push({ ...axis, x: 9, y: top + (rows * cell) / 2, text: axes?.rows ?? "looks (query)", anchor: "middle", turn: -90 });
+  marks.push({
+    ...axis,
+    x: left + (columns * cell) / 2,
+    y: top - 7,
+    text: axes?.columns ?? "is looked at (key)",
+    anchor: "middle",
+  });
+  marks.push({
+    ...axis,
+    x: 9,
+    y: top + (rows * cell) / 2,
+    text: axes?.rows ?? "looks (query)",
+    anchor: "middle",
+    turn: -90,
+  });
   return marks;
 }
 
@@ -132,7 +155,8 @@ function highlights(placed: Omit<PlacedMap, "figure">, { row, column, inks }: Ma
   const { left, top, cell, rows, columns } = placed;
   const frame = { kind: "frame", stroke: inks.mark, line: 2 } as const;
   const marks: Mark[] = [];
-  if (row != null && row < rows) marks.push({ ...frame, x: left, y: top + row * cell, width: columns * cell, height: cell });
+  if (row != null && row < rows)
+    marks.push({ ...frame, x: left, y: top + row * cell, width: columns * cell, height: cell });
   if (column != null && column < columns) {
     marks.push({ ...frame, x: left + column * cell, y: top, width: cell, height: rows * cell });
   }
@@ -148,11 +172,20 @@ function bar(map: HeadMap, placed: Omit<PlacedMap, "figure">, { palette, inks, r
   const marks: Mark[] = [{ kind: "cells", x, y: top, width: 10, height, columns: 1, rows: steps, pixels }];
   for (const value of ticks(0, 1, 4)) {
     const text = value.toFixed(1);
-    marks.push({ kind: "text", x: x + 15, y: at(value) + SMALL * 0.36, text, size: SMALL, fill: inks.muted, anchor: "start" });
+    marks.push({
+      kind: "text",
+      x: x + 15,
+      y: at(value) + SMALL * 0.36,
+      text,
+      size: SMALL,
+      fill: inks.muted,
+      anchor: "start",
+    });
   }
   if (row != null && column != null && row < rows && column < columns) {
     const value = weightAt(map, row, column);
-    if (value >= 0 && value <= 1) marks.push({ kind: "frame", x: x - 3, y: at(value) - 2, width: 16, height: 4, stroke: inks.mark, line: 2 });
+    if (value >= 0 && value <= 1)
+      marks.push({ kind: "frame", x: x - 3, y: at(value) - 2, width: 16, height: 4, stroke: inks.mark, line: 2 });
   }
   return marks;
 }

@@ -24,14 +24,21 @@ export function toPng(figure: Figure, scale: number): Promise<Blob> {
 
 export function pngOf(canvas: HTMLCanvasElement): Promise<Blob> {
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser"))), "image/png");
+    canvas.toBlob(
+      (blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser"))),
+      "image/png",
+    );
   });
 }
 
 const canvases = new WeakMap<CellsMark["pixels"], HTMLCanvasElement>();
 
 /** A canvas with one pixel for each cell; the same one for the same pixels. */
-export function cellsCanvas({ columns, rows, pixels }: Pick<CellsMark, "columns" | "rows" | "pixels">): HTMLCanvasElement {
+export function cellsCanvas({
+  columns,
+  rows,
+  pixels,
+}: Pick<CellsMark, "columns" | "rows" | "pixels">): HTMLCanvasElement {
   const made = canvases.get(pixels);
   if (made) return made;
   const canvas = document.createElement("canvas");

@@ -57,7 +57,12 @@ function rectangles({ x, y, width, height, columns, rows, pixels }: CellsMark): 
   const cells: string[] = [];
   for (let place = 0; place < columns * rows; place += 1) {
     const [red, green, blue] = pixels.subarray(place * 4);
-    const box = { x: x + (place % columns) * across, y: y + Math.floor(place / columns) * down, width: across, height: down };
+    const box = {
+      x: x + (place % columns) * across,
+      y: y + Math.floor(place / columns) * down,
+      width: across,
+      height: down,
+    };
     cells.push(rectangle(box, `fill="rgb(${red},${green},${blue})"`));
   }
   // Edges that lie on each other must not shine through.

@@ -5,7 +5,8 @@ import type { Progress } from "multihead";
 /** The file's bytes, which are `total`; `report` counts them. */
 export async function download(url: string, total: number, report: (progress: Progress) => void): Promise<Uint8Array> {
   const response = await fetch(url);
-  if (!response.ok || !response.body) throw new Error(`${url} could not be loaded: the server answered ${response.status}`);
+  if (!response.ok || !response.body)
+    throw new Error(`${url} could not be loaded: the server answered ${response.status}`);
   const parts: Uint8Array[] = [];
   let done = 0;
   const reader = response.body.getReader();

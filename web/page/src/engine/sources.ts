@@ -73,7 +73,8 @@ export class Model {
     };
     const layer = async (index: number, device: Device): Promise<Layer> => {
       const query = this.#hidden.get(`sentence.${sentence}.layer.${index}.hidden`);
-      if (!query) throw new RangeError(`the model's file has no hidden states for sentence ${sentence}, layer ${index}`);
+      if (!query)
+        throw new RangeError(`the model's file has no hidden states for sentence ${sentence}, layer ${index}`);
       const prefix = `encoder.layer.${index}.`;
       const attention = await Attention.create({ numHeads: this.numHeads, weights: this.#bytes, prefix, device });
       return { attention, inputs: { query }, expected: null, tolerance: 0 };

@@ -74,9 +74,14 @@ const desk: Desk = {
     const tokens = sheet.selfAttention ? words?.queries : words?.keys;
     const maps = entryOf(weights, entry);
     const statistics = await headStatistics(maps, { tokens: tokens ?? [], queryOffset: sheet.queryOffset });
-    const compared = expected && unchanged(settings, sheet.initial)
-      ? await Attention.compare({ output, weights }, { output: expected.output, weights: expected.weights }, tolerance)
-      : null;
+    const compared =
+      expected && unchanged(settings, sheet.initial)
+        ? await Attention.compare(
+            { output, weights },
+            { output: expected.output, weights: expected.weights },
+            tolerance,
+          )
+        : null;
     return {
       layer: index,
       entry,
@@ -163,13 +168,20 @@ function use(next: Source): Sheet {
 
 /** Frees what was made on a device, or for a source, that is no longer there. */
 function forget(): void {
-  for (const layer of layers.values()) void layer.then(({ attention }) => attention.free(), () => {});
+  for (const layer of layers.values())
+    void layer.then(
+      ({ attention }) => attention.free(),
+      () => {},
+    );
   layers.clear();
   forgetByHead();
 }
 
 function forgetByHead(): void {
-  void byHead?.answer.then((answer) => answer.free(), () => {});
+  void byHead?.answer.then(
+    (answer) => answer.free(),
+    () => {},
+  );
   byHead = null;
 }
 

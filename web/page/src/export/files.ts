@@ -41,7 +41,10 @@ export const FILES: Readonly<Record<string, (app: App, view: Shown) => Promise<T
   },
   case: async (app, view) => {
     const bytes = await app.engine.call("caseFile", [view.place.layer, app.state.view.settings]);
-    return { name: `multihead-layer${view.place.layer}.safetensors`, blob: new Blob([bytes as Uint8Array<ArrayBuffer>]) };
+    return {
+      name: `multihead-layer${view.place.layer}.safetensors`,
+      blob: new Blob([bytes as Uint8Array<ArrayBuffer>]),
+    };
   },
 };
 
@@ -61,12 +64,22 @@ function figure({ state }: App, view: Shown, kind: PictureName): Figure {
   const title = `${nameOf(view.sheet, view.place)} · ${view.sheet.title}`;
   switch (kind) {
     case "map":
-      return mapFigure(view.map, { width: MAP_WIDTH, palette, inks: PAPER, title: nameOf(view.sheet, view.place) }).figure;
+      return mapFigure(view.map, { width: MAP_WIDTH, palette, inks: PAPER, title: nameOf(view.sheet, view.place) })
+        .figure;
     case "lines":
-      return linesFigure(view.map, { width: LINES_WIDTH, inks: PAPER, threshold, row: query, onlyRow: onlyQuery, title: nameOf(view.sheet, view.place) }).figure;
+      return linesFigure(view.map, {
+        width: LINES_WIDTH,
+        inks: PAPER,
+        threshold,
+        row: query,
+        onlyRow: onlyQuery,
+        title: nameOf(view.sheet, view.place),
+      }).figure;
     case "layer": {
       const maps = view.answer.statistics.map(({ head }) => mapOf(view.sheet, view.answer, head));
-      const notes = view.answer.statistics.map(({ pattern, patternScore }) => (pattern ? `${pattern} ${words.share(patternScore)}` : ""));
+      const notes = view.answer.statistics.map(({ pattern, patternScore }) =>
+        pattern ? `${pattern} ${words.share(patternScore)}` : "",
+      );
       return gridFigure(maps, notes, title.replace(/, head \d+/, ""), palette, PAPER);
     }
   }
@@ -86,7 +99,9 @@ function file({ place }: Shown, ending: string, type: string, text: string): Tak
 }
 
 function name({ layer, head }: HeadPlace, kind: PictureName, ending: string): string {
-  return kind === "layer" ? `multihead-layer${layer}.${ending}` : `multihead-layer${layer}-head${head}-${kind}.${ending}`;
+  return kind === "layer"
+    ? `multihead-layer${layer}.${ending}`
+    : `multihead-layer${layer}-head${head}-${kind}.${ending}`;
 }
 
 /** All maps of the layer: (H, Lq, columns). */

@@ -39,7 +39,8 @@ async function take(app: App, what: string): Promise<void> {
 
 /** Where the clipboard is out of reach, the link is shown. */
 async function copyLink(app: App): Promise<void> {
-  const file = app.state.view.source === "file" ? " It does not carry the file, which has to be opened again there." : "";
+  const file =
+    app.state.view.source === "file" ? " It does not carry the file, which has to be opened again there." : "";
   try {
     await navigator.clipboard.writeText(location.href);
     app.notify("link", { kind: "info", text: `The link is on the clipboard; it restores this view.${file}` });

@@ -58,7 +58,11 @@ function drawMap({ map, row, column }: Shown, { view }: State, canvas: HTMLCanva
   return placed;
 }
 
-function cellAt(placed: PlacedMap, canvas: HTMLCanvasElement, event: MouseEvent): { row: number; column: number } | null {
+function cellAt(
+  placed: PlacedMap,
+  canvas: HTMLCanvasElement,
+  event: MouseEvent,
+): { row: number; column: number } | null {
   const box = canvas.getBoundingClientRect();
   const column = Math.floor((event.clientX - box.left - placed.left) / placed.cell);
   const row = Math.floor((event.clientY - box.top - placed.top) / placed.cell);
@@ -86,7 +90,8 @@ function readout({ map, row, column }: Shown): string {
   if (row === null || column === null) return `Point at a cell to read its weight.${drawn}`;
   const weight = weightAt(map, row, column);
   const value = Number.isFinite(weight) ? weight.toFixed(4) : String(weight);
-  return `${map.queries[row]} → ${map.keys[column]}: ${value} (${words.share(weight)}), row ${row}, column ${column}.${drawn}`;
+  const link = `${map.queries[row]} → ${map.keys[column]}`;
+  return `${link}: ${value} (${words.share(weight)}), row ${row}, column ${column}.${drawn}`;
 }
 
 function capital(text: string): string {

@@ -68,7 +68,11 @@ function row(name: string, value: string, share?: number): Node {
 
 function linkItems({ map }: Shown): Node[] {
   return strongest(map, LISTED).map(({ row, column, weight }) => {
-    return element("li", {}, `${map.queries[row]} → ${map.keys[column]} ${Number.isNaN(weight) ? "NaN" : words.share(weight)}`);
+    return element(
+      "li",
+      {},
+      `${map.queries[row]} → ${map.keys[column]} ${Number.isNaN(weight) ? "NaN" : words.share(weight)}`,
+    );
   });
 }
 

@@ -70,14 +70,23 @@ class Grid {
   #lay(sheet: Sheet | null): void {
     this.#painted = [];
     const numHeads = sheet?.numHeads ?? 0;
-    this.#buttons = Array.from({ length: (sheet?.numLayers ?? 0) * numHeads }, () => element("button", { type: "button" }, element("canvas", { width: 1, height: 1 })));
+    this.#buttons = Array.from({ length: (sheet?.numLayers ?? 0) * numHeads }, () =>
+      element("button", { type: "button" }, element("canvas", { width: 1, height: 1 })),
+    );
     const layered = (sheet?.numLayers ?? 0) > 1;
     this.#columns = Math.min(numHeads, layered ? OF_MANY : OF_ONE);
-    this.#grid.style.gridTemplateColumns = `${layered ? "1.3rem " : ""}repeat(${Math.max(1, this.#columns)}, minmax(0, 1fr))`;
+    const heads = `repeat(${Math.max(1, this.#columns)}, minmax(0, 1fr))`;
+    this.#grid.style.gridTemplateColumns = layered ? `1.3rem ${heads}` : heads;
     this.#grid.replaceChildren();
     this.#buttons.forEach((button, index) => {
       if (layered && index % numHeads === 0) {
-        this.#grid.append(element("span", { class: "layer", "aria-hidden": "true", title: `layer ${index / numHeads}` }, String(index / numHeads)));
+        this.#grid.append(
+          element(
+            "span",
+            { class: "layer", "aria-hidden": "true", title: `layer ${index / numHeads}` },
+            String(index / numHeads),
+          ),
+        );
       }
       this.#grid.append(button);
     });
@@ -114,7 +123,12 @@ class Grid {
       return;
     }
     const index = place.layer * sheet.numHeads + place.head;
-    const steps: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.#columns, ArrowDown: this.#columns };
+    const steps: Record<string, number> = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: -this.#columns,
+      ArrowDown: this.#columns,
+    };
     const step = steps[event.key];
     const next = { Home: 0, End: this.#buttons.length - 1 }[event.key] ?? (step === undefined ? null : index + step);
     if (next === null) return;
@@ -132,14 +146,18 @@ function mountPatterns(app: App): void {
   const place = byId("patterns", HTMLElement);
   const buttons = PATTERNS.map((pattern) => {
     const button = element("button", { type: "button", "data-pattern": pattern, "aria-pressed": "false" }, pattern);
-    button.addEventListener("click", () => app.setView({ pattern: app.state.view.pattern === pattern ? null : pattern }));
+    button.addEventListener("click", () =>
+      app.setView({ pattern: app.state.view.pattern === pattern ? null : pattern }),
+    );
     return button;
   });
   place.append(...buttons);
   app.subscribe(({ answers, view }) => {
     buttons.forEach((button, index) => {
       const pattern = PATTERNS[index];
-      const count = answers.flatMap((answer) => answer?.statistics ?? []).filter((head) => head.pattern === pattern).length;
+      const count = answers
+        .flatMap((answer) => answer?.statistics ?? [])
+        .filter((head) => head.pattern === pattern).length;
       say(button, `${pattern} ${count}`);
       button.ariaPressed = String(view.pattern === pattern);
     });

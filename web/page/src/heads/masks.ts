@@ -64,5 +64,6 @@ class Limit {
 
 function ownMasks({ sheet }: State): string {
   if (!sheet || sheet.ownMasks.length === 0) return "";
-  return `The file also hides keys or shifts scores by ${sheet.ownMasks.join(" and ")}; a key is visible when everything lets it through.`;
+  const masks = sheet.ownMasks.join(" and ");
+  return `The file also has ${masks}; a key is visible when everything lets it through.`;
 }

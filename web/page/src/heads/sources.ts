@@ -47,14 +47,20 @@ function draw(state: State, before: State, sentence: HTMLSelectElement, entry: H
   if (progress) {
     byId("progress-bar", HTMLProgressElement).value = progress.total > 0 ? progress.done / progress.total : 0;
     const megabytes = (bytes: number) => (bytes / 1e6).toFixed(1);
-    say(byId("progress-text", HTMLElement), `${progress.about}: ${megabytes(progress.done)} of ${megabytes(progress.total)} MB`);
+    say(
+      byId("progress-text", HTMLElement),
+      `${progress.about}: ${megabytes(progress.done)} of ${megabytes(progress.total)} MB`,
+    );
   }
 }
 
 async function openFile(app: App, file: File): Promise<void> {
   if (file.size > LARGEST_FILE) {
     const size = `${(file.size / 2 ** 20).toFixed(0)} MiB`;
-    app.fail("source", new Error(`${file.name} has ${size}; this page reads files of up to ${LARGEST_FILE / 2 ** 20} MiB`));
+    app.fail(
+      "source",
+      new Error(`${file.name} has ${size}; this page reads files of up to ${LARGEST_FILE / 2 ** 20} MiB`),
+    );
     return;
   }
   try {
@@ -78,7 +84,12 @@ function mountRandom(app: App): void {
       const [least, most] = RANGES[key];
       return clamp(Math.trunc(fields[key].valueAsNumber) || least, least, most);
     };
-    return { numTokens: number("numTokens"), numHeads: number("numHeads"), headDim: number("headDim"), seed: number("seed") };
+    return {
+      numTokens: number("numTokens"),
+      numHeads: number("numHeads"),
+      headDim: number("headDim"),
+      seed: number("seed"),
+    };
   };
   const price = () => {
     const { numTokens: n, numHeads, headDim } = read();
@@ -88,7 +99,8 @@ function mountRandom(app: App): void {
   };
   panel.addEventListener("toggle", () => {
     if (!panel.open) return;
-    for (const [key, field] of Object.entries(fields)) field.value = String(app.state.view.random[key as keyof typeof fields]);
+    for (const [key, field] of Object.entries(fields))
+      field.value = String(app.state.view.random[key as keyof typeof fields]);
     price();
   });
   const form = byId("random-form", HTMLFormElement);

@@ -36,7 +36,11 @@ export function mountStrip(app: App): void {
     const list = now?.queries ?? [];
     if (list !== tokens) {
       tokens = list;
-      strip.replaceChildren(...list.slice(0, MOST_TOKENS).map((token, index) => element("button", { type: "button", "data-index": index }, token)));
+      strip.replaceChildren(
+        ...list
+          .slice(0, MOST_TOKENS)
+          .map((token, index) => element("button", { type: "button", "data-index": index }, token)),
+      );
       keys.replaceChildren(...(now?.keys ?? []).slice(0, MOST_TOKENS).map((token) => element("span", {}, token)));
     }
     const view = shown(state);
@@ -59,7 +63,8 @@ function shade(strip: HTMLElement, keys: HTMLElement, view: Shown | null, locked
   for (const place of [strip, keys]) {
     [...place.children].forEach((child, index) => {
       const weight = place === shaded ? (row?.[index] ?? 0) : 0;
-      if (child instanceof HTMLElement) child.style.backgroundColor = weight > 0 ? `rgba(var(--shade), ${(0.06 + 0.6 * weight).toFixed(3)})` : "";
+      if (child instanceof HTMLElement)
+        child.style.backgroundColor = weight > 0 ? `rgba(var(--shade), ${(0.06 + 0.6 * weight).toFixed(3)})` : "";
     });
   }
 }
@@ -74,7 +79,13 @@ function said(view: Shown | null): (Node | string)[] {
     const key = largest(map, row);
     if (key === null) return [here, bold(map.queries[row] ?? ""), " sees no key: its weights are zeros."];
     const weight = words.share(weightAt(map, row, key));
-    return [here, bold(map.queries[row] ?? ""), " looks most at ", bold(map.keys[key] ?? ""), `: ${weight} of its attention.`];
+    return [
+      here,
+      bold(map.queries[row] ?? ""),
+      " looks most at ",
+      bold(map.keys[key] ?? ""),
+      `: ${weight} of its attention.`,
+    ];
   }
   const statistics = view.answer.statistics[place.head];
   const pattern = statistics?.pattern;

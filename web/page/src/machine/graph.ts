@@ -28,7 +28,10 @@ export function drawGraph(report: MachineReport, kind: "rewritten" | "graph", wi
   const widest = Math.max(...ranks.map((rank) => rank.length));
   const [across, along] = down ? [widest, ranks.length] : [ranks.length, widest];
   const boxWidth = Math.min(WIDTH, Math.max(96, (width - 2 * EDGE - (across - 1) * gap) / across));
-  const total = { width: across * (boxWidth + gap) - gap + 2 * EDGE, height: along * (HEIGHT + GAP_Y) - GAP_Y + 2 * EDGE };
+  const total = {
+    width: across * (boxWidth + gap) - gap + 2 * EDGE,
+    height: along * (HEIGHT + GAP_Y) - GAP_Y + 2 * EDGE,
+  };
   const boxes = ranks.flatMap((rank, depth) =>
     rank.map((node, place): Box => {
       // Each rank in the middle of the widest.
@@ -38,7 +41,12 @@ export function drawGraph(report: MachineReport, kind: "rewritten" | "graph", wi
     }),
   );
   const size = { width: Math.max(total.width, 1), height: Math.max(total.height, 1) };
-  const picture = drawing("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "list", "aria-label": "Operations" });
+  const picture = drawing("svg", {
+    ...size,
+    viewBox: `0 0 ${size.width} ${size.height}`,
+    role: "list",
+    "aria-label": "Operations",
+  });
   picture.append(...edges(graph, boxes, boxWidth, down));
   const times = timesOf(report);
   const longest = Math.max(...[...times.values()].map(({ took }) => took), 1e-9);
@@ -92,17 +100,26 @@ function curve(from: Box, to: Box, width: number, down: boolean): string {
   const [x2, y2] = down ? [to.x + width / 2, to.y] : [to.x, to.y + HEIGHT / 2];
   const [x1, y1] = down ? [x0, Math.max(y0, y2 - GAP_Y)] : [Math.max(x0, x2 - gapOf(down)), y0];
   const start = `M${x0} ${y0} L${x1} ${y1}`;
-  const bend = down ? `${x1} ${(y1 + y2) / 2}, ${x2} ${(y1 + y2) / 2}` : `${(x1 + x2) / 2} ${y1}, ${(x1 + x2) / 2} ${y2}`;
+  const bend = down
+    ? `${x1} ${(y1 + y2) / 2}, ${x2} ${(y1 + y2) / 2}`
+    : `${(x1 + x2) / 2} ${y1}, ${(x1 + x2) / 2} ${y2}`;
   return `${start} C${bend}, ${x2} ${y2}`;
 }
 
-function drawBox({ node, x, y }: Box, { values }: Graph, times: Map<string, Time>, longest: number, width: number): SVGElement {
+function drawBox(
+  { node, x, y }: Box,
+  { values }: Graph,
+  times: Map<string, Time>,
+  longest: number,
+  width: number,
+): SVGElement {
   const value = values[node.output];
   const time = times.get(`${node.op} ${value?.name}`);
   const shape = value ? words.shape(value.shape) : "";
   const took = time ? words.milliseconds(time.took) : "";
   const label = `${node.op}: ${value?.name} ${shape}, ${node.formula}${time ? `, kernel ${time.kernel}, ${took}` : ""}`;
-  const line = (dy: number, text: string, kind = "") => drawing("text", { x: 9, y: dy, class: kind || null }, fitted(text, kind === "op" ? 12.5 : 11, width - 16));
+  const line = (dy: number, text: string, kind = "") =>
+    drawing("text", { x: 9, y: dy, class: kind || null }, fitted(text, kind === "op" ? 12.5 : 11, width - 16));
   return drawing(
     "g",
     { class: "node", transform: `translate(${x} ${y})`, role: "listitem", "aria-label": label },
@@ -112,6 +129,13 @@ function drawBox({ node, x, y }: Box, { values }: Graph, times: Map<string, Time
     line(33, `${value?.name ?? ""} ${shape}`),
     line(47, time?.kernel ?? node.formula),
     line(61, took),
-    drawing("rect", { class: "heat", x: 0, y: HEIGHT - 4, width: time ? Math.max(2, (width * time.took) / longest) : 0, height: 4, rx: 2 }),
+    drawing("rect", {
+      class: "heat",
+      x: 0,
+      y: HEIGHT - 4,
+      width: time ? Math.max(2, (width * time.took) / longest) : 0,
+      height: 4,
+      rx: 2,
+    }),
   );
 }

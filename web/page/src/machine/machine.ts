@@ -17,7 +17,9 @@ export function mountMachine(app: App): void {
     const { machine, view } = state;
     frame.replaceChildren(...(machine && width > 0 ? [drawGraph(machine, view.graph, width)] : []));
   };
-  kind.addEventListener("change", () => app.setView({ graph: GRAPHS.find((name) => name === kind.value) ?? "rewritten" }));
+  kind.addEventListener("change", () =>
+    app.setView({ graph: GRAPHS.find((name) => name === kind.value) ?? "rewritten" }),
+  );
   measure.addEventListener("click", () => void app.measure());
   onWidth(frame, (now) => {
     width = now;
@@ -28,7 +30,8 @@ export function mountMachine(app: App): void {
     if (state.machine !== before.machine || state.view.graph !== before.view.graph) graph(state);
     measure.disabled = !shown(state);
     say(note, machineNote(state));
-    if (state.answers !== before.answers || state.view.locked !== before.view.locked) drawTiming(shown({ ...state, preview: null }));
+    if (state.answers !== before.answers || state.view.locked !== before.view.locked)
+      drawTiming(shown({ ...state, preview: null }));
   });
   mountDevice(app);
 }
@@ -37,12 +40,14 @@ function machineNote({ machine, sheet, view }: State): string {
   if (!machine) return "";
   const { profile, explanation } = machine;
   const total = profile.steps.reduce((sum, step) => sum + step.took, 0);
-  const clock = profile.clock === "device" ? "the device’s own clock" : "this computer’s clock, one dispatch at a time";
+  const own = profile.clock === "device";
+  const clock = own ? "the device’s own clock" : "this computer’s clock, one dispatch at a time";
   const nodes = explanation.rewritten.nodes.filter((node) => !node.once).length;
   const before = explanation.graph.nodes.length;
   const rewriting = nodes === before ? "" : ` Of the book’s ${before} operations, rewriting made ${nodes}.`;
   const name = sheet?.numLayers === 1 ? "" : `${nameOf(sheet, view.locked).split(",")[0]}: `;
-  return `${name}${profile.steps.length} dispatches, ${words.large(explanation.graph.flops)}FLOP, ${words.milliseconds(total)} by ${clock}.${rewriting}`;
+  const work = `${profile.steps.length} dispatches, ${words.large(explanation.graph.flops)}FLOP`;
+  return `${name}${work}, ${words.milliseconds(total)} by ${clock}.${rewriting}`;
 }
 
 /** The parts of the last run of the layer in view. */
@@ -58,7 +63,8 @@ function drawTiming(view: Shown | null): void {
   const lines = Object.entries(parts).map(([name, took]) =>
     element("div", {}, element("span", {}, name), bar(took / longest), element("output", {}, words.milliseconds(took))),
   );
-  const note = `${nameOf(view.sheet, view.place).split(", head")[0]}, ${view.answer.dispatches} dispatches. Compiling happens once for each kind of call.`;
+  const layer = nameOf(view.sheet, view.place).split(", head")[0];
+  const note = `${layer}, ${view.answer.dispatches} dispatches. Compiling happens once for each kind of call.`;
   place.replaceChildren(...lines, element("p", { class: "note" }, note));
 }
 

@@ -20,7 +20,16 @@ export interface Verdict {
 export function judge(answers: readonly (LayerAnswer | null)[]): Verdict | null {
   const present = answers.filter((answer) => answer !== null);
   if (present.length === 0) return null;
-  const verdict = { ok: true, maxError: 0, allowed: 0, nans: 0, expectedNans: 0, numbers: 0, layers: present.length, took: 0 };
+  const verdict = {
+    ok: true,
+    maxError: 0,
+    allowed: 0,
+    nans: 0,
+    expectedNans: 0,
+    numbers: 0,
+    layers: present.length,
+    took: 0,
+  };
   for (const { verification, weights, outputShape } of present) {
     verdict.ok &&= verification.ok;
     verdict.maxError = worse(verdict.maxError, verification.maxError);

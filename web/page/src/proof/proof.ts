@@ -23,17 +23,34 @@ function verdict({ answers, sheet, device }: State): Node[] {
   const all = judge(answers);
   if (!all || !sheet) return [element("p", { class: "note" }, "Nothing has been computed yet.")];
   const layers = all.layers === 1 ? "1 layer" : `${all.layers} layers`;
-  const where = device?.backend === "cpu" ? "the CPU path in 32-bit floats" : device ? deviceName(device) : "this device";
+  const where =
+    device?.backend === "cpu" ? "the CPU path in 32-bit floats" : device ? deviceName(device) : "this device";
   const nans = all.nans === all.expectedNans ? "" : `, where the reference has ${words.count(all.expectedNans)}`;
   const lines = [
-    element("p", { class: "big", "data-ok": String(all.ok) }, all.ok ? words.error(all.maxError) : `${words.error(all.maxError)}: too much`),
-    element("p", {}, `is the largest error in ${words.count(all.numbers)} numbers of ${layers}: outputs and weights from ${where}, against the reference in 64-bit floats. Allowed are ${words.error(all.allowed)}.`),
+    element(
+      "p",
+      { class: "big", "data-ok": String(all.ok) },
+      all.ok ? words.error(all.maxError) : `${words.error(all.maxError)}: too much`,
+    ),
+    element(
+      "p",
+      {},
+      `is the largest error in ${words.count(all.numbers)} numbers of ${layers}: outputs and weights from ${where}, `,
+      `against the reference in 64-bit floats. Allowed are ${words.error(all.allowed)}.`,
+    ),
     element("p", {}, `NaN: ${words.count(all.nans)}${nans}. The reference took ${words.milliseconds(all.took)}.`),
   ];
   const answer = answers[0]?.expected;
   if (answer) {
     const agrees = answer.ok ? "as the file expects" : "NOT what the file expects";
-    lines.push(element("p", { class: "expected", "data-ok": String(answer.ok) }, `The answer is ${agrees}: largest difference ${words.error(answer.maxError)}, tolerance ${words.error(answer.tolerance)}.`));
+    lines.push(
+      element(
+        "p",
+        { class: "expected", "data-ok": String(answer.ok) },
+        `The answer is ${agrees}: largest difference ${words.error(answer.maxError)}, `,
+        `tolerance ${words.error(answer.tolerance)}.`,
+      ),
+    );
   }
   return lines;
 }

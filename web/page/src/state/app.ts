@@ -287,7 +287,10 @@ export class App {
     if (!(await this.#openDevice())) return;
     await this.#openSource();
     const seconds = ((performance.now() - start) / 1000).toFixed(1);
-    this.notify("lost", { kind: "info", text: `The device was lost and is back; everything was computed anew in ${seconds} s.` });
+    this.notify("lost", {
+      kind: "info",
+      text: `The device was lost and is back; everything was computed anew in ${seconds} s.`,
+    });
   }
 
   /** Does something that begins anew, and tells what was wrong with it. */

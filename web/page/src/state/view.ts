@@ -88,7 +88,8 @@ export function toHash(view: View): string {
   const standard = DEFAULT_VIEW;
   put("source", view.source, standard.source);
   if (view.source === "model") put("sentence", view.sentence, standard.sentence);
-  if (view.source === "random") words.set("sizes", [random.numTokens, random.numHeads, random.headDim, random.seed].join("."));
+  if (view.source === "random")
+    words.set("sizes", [random.numTokens, random.numHeads, random.headDim, random.seed].join("."));
   put("entry", view.entry, standard.entry);
   put("head", place(locked), place(standard.locked));
   put("query", view.query ?? "none", standard.query ?? "none");
