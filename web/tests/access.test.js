@@ -110,9 +110,7 @@ test("everything can be done with the keyboard alone", async () => {
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
   // Once around: every control that is visible has its turn, but for heads and options, between which arrows move.
   const wanted = await page
-    .locator(
-      ":is(button, select, input):visible:enabled, :is(a[href], summary, canvas[tabindex]):visible",
-    )
+    .locator(":is(button, select, input):visible:enabled, :is(a[href], summary, canvas[tabindex]):visible")
     .evaluateAll((all) =>
       all.filter((one) => one.tabIndex >= 0).map((one, place) => (one.dataset.place = String(place))),
     );

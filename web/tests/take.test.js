@@ -3,17 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import {
-  caseFile,
-  download,
-  mapInView,
-  openBrowser,
-  openPage,
-  recomputed,
-  rowsOf,
-  safetensors,
- 
-} from "./support.js";
+import { caseFile, download, mapInView, openBrowser, openPage, recomputed, rowsOf, safetensors } from "./support.js";
 
 let browser;
 let page;
