@@ -25,5 +25,5 @@ pub use case::{Case, CaseOptions, Expected};
 pub use layers::PADDING_TOKEN;
 pub use layout::weights_from_file;
 pub use settings::Settings;
-pub use tensor_file::write_tensors;
+pub use tensor_file::{tensors_to_bytes, write_tensors};
 pub use words::printable;

@@ -69,7 +69,7 @@
 //!
 //! | floor | modules | |
 //! |---|---|---|
-//! | 9 | the program; `web`, on wasm only | command line; what JavaScript calls; on the public API alone |
+//! | 9 | the program; `web`, on wasm only | command line; what the npm package calls; on the public API alone |
 //! | 8 | [`experiments`] | the experiments of the [guide]; a survey of heads |
 //! | 7 | [`plot`] | pictures of attention maps, charts, pages |
 //! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads, patterns, labelled links, pruning |
@@ -108,7 +108,7 @@
 //! | feature | default | |
 //! |---|---|---|
 //! | `cli` | yes | the program `multihead`; brings `plot` |
-//! | `web` | no | on wasm only: what a page's JavaScript calls, through wasm-bindgen |
+//! | `web` | no | on wasm only: what the npm package in web/package is made of |
 //! | `plot` | with `cli` | pictures and pages: [`plot`] |
 //!
 //! `default-features = false` leaves the lean library. wgpu's instance variables are heeded: `WGPU_BACKEND`,

@@ -53,7 +53,7 @@ fn there_are_kernels_and_their_names_are_their_files() {
     assert!(names.len() >= 8);
 }
 
-/// Writes the list that web/dawn/compile.js reads, and sees to it that its negative controls are ones.
+/// Writes the list that web/package/test/shaders/compile.js reads, and sees to it that its negative controls are ones.
 #[test]
 fn every_shader_is_written_down_for_other_compilers() {
     let slot = |slot: &Slot| match slot {

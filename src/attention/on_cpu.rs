@@ -61,6 +61,7 @@ fn timed(
 fn step(graph: &Graph, node: &Node, block: &Block) -> PlanStep {
     let name = |id| graph.value(id).name.clone();
     PlanStep {
+        node: graph.nodes().iter().position(|other| other.output == node.output).unwrap_or_default(),
         op: node.op.name().into(),
         variant: "reference".into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),

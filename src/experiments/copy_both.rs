@@ -17,6 +17,7 @@ use super::random::Normal;
 use crate::attention::{AttentionConfig, AttentionInputs, Mask, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
+use crate::plan::Progress;
 use crate::shape::HostTensor;
 
 /// √½, what no split of one head's attention gets below.
@@ -104,21 +105,38 @@ pub struct Report {
 /// # Errors
 /// [`Error::OutOfRange`] for sizes that cannot be; those of the device.
 pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
+    run_with_progress(device, options, |_| ()).await
+}
+
+/// As [`run`], and says after each split how far it has come.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_progress(
+    device: &Device,
+    options: &Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<Report, Error> {
     between("value_dim", options.value_dim, 1, 256)?;
     between("num_samples", options.num_samples, 16 * options.value_dim, 1 << 20)?;
     between("num_samples · value_dim", options.num_samples * options.value_dim, 1, 1 << 24)?;
     let samples = Samples::new(options)?;
     let wanted = samples.wanted();
     let mut mixed = Vec::new();
+    let mut readouts = Vec::new();
+    let mut rows = Vec::new();
     for split in SPLITS {
-        mixed.push(samples.attend(device, split).await?);
+        let attended = samples.attend(device, split).await?;
+        let readout = Readout::fitted(&attended.mixtures, &wanted);
+        rows.push(Row {
+            heads: attended.weights.len(),
+            weights: attended.weights.clone(),
+            relative_error: readout.relative_error(&attended.mixtures, &wanted),
+        });
+        mixed.push(attended);
+        readouts.push(readout);
+        progress(Progress { done: rows.len() as u64, total: SPLITS.len() as u64 });
     }
-    let readouts: Vec<Readout> = mixed.iter().map(|mixed| Readout::fitted(&mixed.mixtures, &wanted)).collect();
-    let rows = mixed.iter().zip(&readouts).map(|(mixed, readout)| Row {
-        heads: mixed.weights.len(),
-        weights: mixed.weights.clone(),
-        relative_error: readout.relative_error(&mixed.mixtures, &wanted),
-    });
     let [fitted_on, given] = CONTROL;
     Ok(Report {
         device: device.name().into(),
@@ -126,7 +144,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
         num_samples: options.num_samples,
         value_dim: options.value_dim,
         theory: THEORY,
-        rows: rows.collect(),
+        rows,
         control: Control {
             fitted_on: mixed[fitted_on].weights.clone(),
             given: mixed[given].weights.clone(),

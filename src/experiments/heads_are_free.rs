@@ -15,6 +15,7 @@ use crate::attention::{AttentionConfig, AttentionInputs, CallShape, Linear, Mult
 use crate::device::Device;
 use crate::error::Error;
 use crate::graph::{Graph, Op};
+use crate::plan::Progress;
 use crate::shape::HostTensor;
 
 /// What to count and measure.
@@ -78,6 +79,18 @@ pub struct Report {
 /// # Errors
 /// [`Error::OutOfRange`] and [`Error::NotDivisible`] for sizes that cannot be; those of the device.
 pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
+    run_with_progress(device, options, |_| ()).await
+}
+
+/// As [`run`], and says after each row how far it has come.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_progress(
+    device: &Device,
+    options: &Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<Report, Error> {
     between("the number of tokens", options.num_tokens, 1, 4096)?;
     between("the number of runs", options.runs, 0, 1000)?;
     between("the number of widths", options.num_hiddens.len(), 1, 16)?;
@@ -89,6 +102,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
             divides("num_hiddens", num_hiddens, "the number of heads", num_heads)?;
         }
     }
+    let total = (options.num_hiddens.len() * options.heads.len()) as u64;
     let mut rows = Vec::new();
     for &num_hiddens in &options.num_hiddens {
         let random = (options.runs > 0).then(|| random(options.num_tokens, num_hiddens)).transpose()?;
@@ -99,6 +113,7 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
                 row.median_ms = Some(median_ms(device, &layer, inputs, options.runs).await?);
             }
             rows.push(row);
+            progress(Progress { done: rows.len() as u64, total });
         }
     }
     let Options { num_tokens, runs, .. } = *options;

@@ -59,9 +59,17 @@ impl Gpu {
     /// # Errors
     /// [`Error::NoAdapter`] where none fits, [`Error::Gpu`] where the driver refuses a device.
     pub async fn open(options: &GpuOptions) -> Result<Self, Error> {
+        Self::open_of(&instance(), options).await
+    }
+
+    /// As [`open`](Self::open), of an instance that is the caller's; only the variable `WGPU_ADAPTER_NAME` is heeded.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_of(instance: &wgpu::Instance, options: &GpuOptions) -> Result<Self, Error> {
         let from_environment = std::env::var("WGPU_ADAPTER_NAME").ok().filter(|name| !name.is_empty());
         let wanted = options.adapter.clone().or(from_environment);
-        let adapters = adapters().await;
+        let adapters = adapters(instance).await;
         let names: Vec<_> = adapters.iter().map(|adapter| format!("\"{}\"", adapter.get_info().name)).collect();
         let adapter = adapters
             .into_iter()
@@ -75,7 +83,7 @@ impl Gpu {
 
     /// All adapters, best first.
     pub async fn adapters() -> Vec<AdapterSummary> {
-        adapters().await.iter().map(summary).collect()
+        adapters(&instance()).await.iter().map(summary).collect()
     }
 
     async fn on_adapter(adapter: &wgpu::Adapter, choice: LimitsChoice) -> Result<Self, Error> {
@@ -125,13 +133,20 @@ fn watch(device: &wgpu::Device, faults: &Arc<Faults>) {
     }));
 }
 
-async fn adapters() -> Vec<wgpu::Adapter> {
-    let backends =
-        wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12 | wgpu::Backends::BROWSER_WEBGPU;
+const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
+    .union(wgpu::Backends::METAL)
+    .union(wgpu::Backends::DX12)
+    .union(wgpu::Backends::BROWSER_WEBGPU);
+
+fn instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
-    descriptor.backends &= backends;
-    let instance = wgpu::Instance::new(descriptor);
-    let mut adapters = instance.enumerate_adapters(backends).await;
+    descriptor.backends &= BACKENDS;
+    wgpu::Instance::new(descriptor)
+}
+
+/// Best first.
+async fn adapters(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut adapters = instance.enumerate_adapters(BACKENDS).await;
     // Stable: of equals the driver's first stays first.
     adapters.sort_by_key(|adapter| {
         let info = adapter.get_info();

@@ -326,9 +326,17 @@ const FAR: usize = KeyBand::FAR.unsigned_abs() as usize;
 /// Refuses what cannot be counted or indexed.
 fn check_size(name: &str, shape: &Shape) -> Result<(), Error> {
     let longest = shape.axes().iter().copied().max().unwrap_or(0);
-    if shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8) {
-        let sentence = format!("{name} {shape} has more elements than can be counted; cut the sequences into pieces");
-        return Err(Error::Invalid(sentence));
+    // A host's memory has no place for more, 8 bytes each; in a browser that is 2 GiB.
+    let most = isize::MAX as usize / 8;
+    if shape.checked_len().is_none_or(|len| len > most) {
+        return Err(Error::LimitExceeded {
+            what: format!("{name} {shape}"),
+            need: shape.axes().iter().fold(1, |product, &axis| u64::saturating_mul(product, axis as u64)),
+            have: most as u64,
+            unit: "elements",
+            limit: "the most that can be counted".into(),
+            hint: "cut the sequences into pieces".into(),
+        });
     }
     if longest >= FAR {
         return Err(Error::LimitExceeded {

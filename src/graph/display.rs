@@ -25,8 +25,9 @@ impl fmt::Display for Graph {
 }
 
 impl Graph {
-    /// What a node computes, in the names of its operands.
-    pub(crate) fn formula(&self, node: &Node) -> String {
+    /// What a node computes, in the names of its operands: `query · W_qᵀ + b_q`.
+    #[must_use]
+    pub fn formula(&self, node: &Node) -> String {
         let name = |id: ValueId| self.value(id).name.as_str();
         match &node.op {
             Op::Matmul(op) => {

@@ -126,8 +126,8 @@ impl<'a> Archive<'a> {
         self.header.metadata.get(key).map(String::as_str)
     }
 
-    /// The keys of the metadata.
-    pub(super) fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+    /// The keys of the metadata, sorted.
+    pub fn metadata_keys(&self) -> impl Iterator<Item = &str> {
         self.header.metadata.keys().map(String::as_str)
     }
 

@@ -13,9 +13,21 @@ use super::words::shown;
 use crate::error::Error;
 use crate::shape::{HostTensor, Shape};
 
-/// Writes a safetensors file of f32 tensors and metadata (key, value), beside its place first, then renamed.
+/// The bytes of a safetensors file of f32 tensors and metadata (key, value).
 ///
 /// The same tensors give the same bytes, in whatever order they come.
+///
+/// # Errors
+/// [`Error::Invalid`] when two tensors have one name.
+pub fn tensors_to_bytes(tensors: &[(&str, &HostTensor)], metadata: &[(&str, &str)]) -> Result<Vec<u8>, Error> {
+    let tensors = tensors.iter().map(|&(name, tensor)| (name, tensor.into()));
+    let mut bytes = Vec::new();
+    let written = TensorFile::new(tensors.collect(), metadata)?.write(&mut bytes);
+    written.map_err(|source| Error::Io { action: "write".into(), source })?;
+    Ok(bytes)
+}
+
+/// Writes [`tensors_to_bytes`] to a file, beside its place first, then renamed.
 ///
 /// # Errors
 /// [`Error::Invalid`] when two tensors have one name, [`Error::File`] around [`Error::Io`] when the system refuses.

@@ -24,6 +24,9 @@ pub struct PlanSummary {
     pub peak_bytes: u64,
     /// Elements of all parameters.
     pub parameters: u64,
+    /// The graph as it is computed, after rewriting.
+    #[serde(skip)]
+    pub graph: Graph,
     /// One for each dispatch.
     pub steps: Vec<PlanStep>,
 }
@@ -31,6 +34,9 @@ pub struct PlanSummary {
 /// One dispatch.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanStep {
+    /// Index of the node that it computes, or computes a block of.
+    #[serde(skip)]
+    pub node: usize,
     /// The op's name.
     pub op: String,
     /// The kernel's name.
@@ -59,15 +65,16 @@ impl PlanSummary {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
-        let graph = &rewritten(graph, profile, options)?;
-        let program = Program::new(graph, profile, options, &Places::new())?;
+        let graph = rewritten(graph, profile, options)?;
+        let program = Program::new(&graph, profile, options, &Places::new())?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),
             bytes: graph.bytes(),
             peak_bytes: program.peak_bytes(),
             parameters: graph.parameters(),
-            steps: program.dispatches.iter().map(|dispatch| step(graph, dispatch)).collect(),
+            steps: program.dispatches.iter().map(|dispatch| step(&graph, dispatch)).collect(),
+            graph,
         })
     }
 }
@@ -76,6 +83,7 @@ pub(super) fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
     let node = &graph.nodes()[dispatch.node];
     let name = |id| graph.value(id).name.clone();
     PlanStep {
+        node: dispatch.node,
         op: node.op.name().into(),
         variant: dispatch.launch.kernel.name().into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),
@@ -87,7 +95,7 @@ pub(super) fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
 
 impl fmt::Display for PlanSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { profile, flops, bytes, peak_bytes, parameters, steps } = self;
+        let Self { profile, flops, bytes, peak_bytes, parameters, steps, .. } = self;
         writeln!(f, "device      {} ({})", profile.name, profile.backend)?;
         writeln!(f, "parameters  {parameters}")?;
         writeln!(f, "flops       {flops} in matrix products")?;

@@ -19,7 +19,7 @@ impl Profile {
 }
 
 fn event(profiled: &ProfileStep) -> Value {
-    let PlanStep { op, variant, inputs, output, shape, workgroups } = &profiled.step;
+    let PlanStep { op, variant, inputs, output, shape, workgroups, .. } = &profiled.step;
     let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
     json!({
         "name": format!("{op} {output}"),

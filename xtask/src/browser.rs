@@ -1,7 +1,7 @@
-//! `cargo xtask browser`: the library as wasm computes case files in headless Chromium, on SwiftShader.
+//! `cargo xtask browser`: the package in headless Chromium, on SwiftShader: it computes cases and compiles every shader.
 
+mod contents;
 mod report;
-mod site;
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,20 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::chromium;
-use crate::step::Step;
-use crate::toolchain::{Toolchain, WASM};
+use crate::site::Site;
+use crate::toolchain::Toolchain;
+use crate::{chromium, tint, web};
 use report::Report;
-use site::Site;
-
-/// What the library is built with.
-const LIBRARY: [&str; 4] = ["--lib", "--no-default-features", "--features", "web"];
-
-/// What writes the JavaScript around it.
-const TOOL: [&str; 6] = ["run", "--quiet", "--profile", "tool", "--package", "multihead-bindings"];
-
-/// Where the bindings go, below the workspace's root.
-const BINDINGS: &str = "target/web";
 
 /// A GPU that every machine has, no question to anybody, and quiet on the network.
 const FLAGS: [&str; 9] = [
@@ -42,7 +32,7 @@ const FLAGS: [&str; 9] = [
 /// How long the page may take; it takes seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What the smoke test needs.
+/// What the test needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     toolchain: Toolchain,
@@ -50,54 +40,41 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Finds a compiler and a browser, and sets up what is missing.
+    /// Finds a compiler, Node and a browser, and sets up what is missing.
     ///
     /// # Errors
     /// When one cannot be set up; the sentence says what to run.
     pub(crate) fn set_up(root: &Path) -> Result<Self> {
-        Ok(Self { toolchain: Toolchain::set_up(root, WASM)?, chromium: chromium::set_up(root)? })
+        Ok(Self { toolchain: web::set_up(root)?, chromium: chromium::set_up(root)? })
     }
 }
 
-/// Builds the library for browsers and holds what one computes against the answers in the case files.
+/// Builds the package and holds what it computes in a browser against the answers in the case files.
 ///
 /// # Errors
 /// When something is missing, does not compile, or computes wrongly.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let tools = Tools::set_up(root)?;
-    for step in steps(tools.toolchain) {
-        step.run(root)?;
-    }
+    web::lints(tools.toolchain).run(root)?;
+    web::package(root)?;
+    tint::list(root)?;
     println!("\n▶ compute in {}", tools.chromium.display());
     let start = Instant::now();
-    let report = Report::parse(&visit(&tools.chromium, &Site::new(root, &root.join(BINDINGS))?)?)?;
+    let report = Report::parse(&visit(&tools.chromium, &contents::site(root)?)?)?;
     println!("{report}");
     report.judge(&kernels(root)?)?;
     println!("  ✓ compute in the browser in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn steps(toolchain: Toolchain) -> [Step; 3] {
-    let library = toolchain.folder(WASM).join("multihead.wasm").display().to_string();
-    let lints = [&LIBRARY[..], &["--", "-D", "warnings"]].concat();
-    let build = [&LIBRARY[..], &["--crate-type", "cdylib"]].concat();
-    [
-        toolchain.cargo("lints of the library for browsers", WASM, "clippy", &lints),
-        toolchain.cargo("library for browsers", WASM, "rustc", &build),
-        Step::cargo("bindings", [&TOOL[..], &["--", &library, BINDINGS]].concat()),
-    ]
-}
-
-/// Names of the kernels of which there are several to choose from; each should be seen at work. wgpu has no subgroups in a
-/// browser.
+/// Names of the kernels that each should be seen at work. wgpu has no subgroups in a browser.
 fn kernels(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in root.join("shaders").read_dir().context("cannot read shaders/")? {
         let path = entry.context("cannot read shaders/")?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let of_several = name.starts_with("matmul") || name.starts_with("softmax");
-        if of_several && !text.contains("subgroup_invocation_id") {
+        if !text.contains("subgroup_invocation_id") {
             names.push(name);
         }
     }
@@ -106,7 +83,7 @@ fn kernels(root: &Path) -> Result<Vec<String>> {
 
 /// Shows the page to the browser and waits for what it sends.
 fn visit(chromium: &Path, site: &Site) -> Result<String> {
-    let server = site.open()?;
+    let server = site.open(0)?;
     let profile = tempfile::tempdir().context("cannot make a folder for the browser's profile")?;
     let mut user_data = OsString::from("--user-data-dir=");
     user_data.push(profile.path());

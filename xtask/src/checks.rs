@@ -77,7 +77,14 @@ fn steps(cases: &[String], swiftshader: Option<&Path>) -> Result<Vec<Step>> {
         }
         None => println!("No cases on SwiftShader: this system's GPU programs use no Vulkan loader to name it to."),
     }
-    for (name, task) in [("browser", "browser"), ("Tint", "tint"), ("Windows and macOS", "platforms")] {
+    for (name, task) in [
+        ("package and page", "web"),
+        ("package in Node", "package"),
+        ("package in a browser", "browser"),
+        ("page in a browser", "page"),
+        ("Tint", "tint"),
+        ("Windows and macOS", "platforms"),
+    ] {
         steps.push(Step::this_program(name, [task])?);
     }
     // What would be published builds by itself. Whether the work tree is clean is another matter.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::apt;
+use crate::step::Step;
 
 /// Debian's packages: the second has SwiftShader.
 const PACKAGES: [&str; 2] = ["chromium", "chromium-common"];
@@ -42,6 +43,17 @@ fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name)));
     in_path.chain(PLACES.map(PathBuf::from)).find(|place| place.is_file())
+}
+
+/// A step whose Dawn takes the driver that Chromium brings.
+///
+/// # Errors
+/// As [`swiftshader`].
+pub(crate) fn for_dawn(step: Step) -> Result<Step> {
+    Ok(match swiftshader()? {
+        Some(driver) => step.env("VK_DRIVER_FILES", &driver.display().to_string()),
+        None => step,
+    })
 }
 
 /// The description of SwiftShader for the Vulkan loader. `None` on systems whose GPU programs use no Vulkan loader.

@@ -6,12 +6,18 @@ mod cases;
 mod checks;
 mod chromium;
 mod demo;
+mod npm;
+mod package;
+mod page;
 mod platforms;
+mod serve;
 mod setup;
+mod site;
 mod step;
 mod tint;
 mod toolchain;
 mod vulkan;
+mod web;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,8 +42,20 @@ enum Task {
     },
     /// Runs every check: format, lints, docs, tests, the cases on every kind of device, a browser, the demo.
     Test,
-    /// Builds the library for browsers and computes cases in headless Chromium.
+    /// Builds the library for browsers, the npm package and the page, into web/dist/: static files for any server.
+    Web,
+    /// Serves web/dist/ on this machine.
+    Serve {
+        /// The port.
+        #[arg(long, default_value_t = 8080)]
+        port: u16,
+    },
+    /// Runs the package's own tests in Node, with Dawn for a GPU.
+    Package,
+    /// Computes cases through the package in headless Chromium, and compiles every shader there.
     Browser,
+    /// Builds the page and walks it in headless Chromium, as a visitor would.
+    Page,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
     Tint,
     /// Type-checks library and program for Windows and macOS.
@@ -48,7 +66,11 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo { arguments } => demo::run(root(), arguments),
         Task::Test => checks::run(root()),
+        Task::Web => web::run(root()),
+        Task::Serve { port } => serve::run(root(), port),
+        Task::Package => package::run(root()),
         Task::Browser => browser::run(root()),
+        Task::Page => page::run(root()),
         Task::Tint => tint::run(root()),
         Task::Platforms => platforms::run(root()),
     };

@@ -21,7 +21,7 @@ pub(crate) fn set_up(root: &Path) -> Result<()> {
 pub(crate) fn run(root: &Path) -> Result<()> {
     for target in SYSTEMS {
         let name = format!("check for {}", target.triple);
-        Toolchain::set_up(root, target)?.cargo(&name, target, "check", &["--lib", "--bins"]).run(root)?;
+        Toolchain::set_up(root, target)?.cargo(&name, target, ["check", "release"], &["--lib", "--bins"]).run(root)?;
     }
     Ok(())
 }

@@ -68,6 +68,20 @@ impl Step {
         Ok(took)
     }
 
+    /// Runs the command in the folder `root` and gives what it prints, which nobody sees.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), with what it said on stderr.
+    pub(crate) fn output(&self, root: &Path) -> Result<String> {
+        println!("\n▶ {}\n  $ {self}", self.name);
+        let output = self.command(root).output().with_context(|| format!("cannot start `{self}`"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{} failed ({}): {self}\n{}", self.name, output.status, said.trim_end());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Whether the command works, without a word.
     pub(crate) fn succeeds(&self, root: &Path) -> bool {
         let mut command = self.command(root);

@@ -4,29 +4,37 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::npm;
 use crate::step::Step;
-use crate::{apt, chromium};
+use crate::{chromium, web};
 
-/// Where the script and its package are, below the workspace's root.
-const FOLDER: &str = "web/dawn";
+/// Where the script is, below the workspace's root; Dawn is what the package's own tests have.
+pub(crate) const FOLDER: &str = "web/package/test/shaders";
 
 /// The test that writes what the script reads, and where it writes it: Cargo's folder for what tests write.
 const LISTING: &str = "every_shader_is_written_down_for_other_compilers";
-const LIST: &str = "target/tmp/shaders.json";
+pub(crate) const LIST: &str = "target/tmp/shaders.json";
 
 /// Makes sure that there are Node and npm, and a Vulkan driver that Dawn takes.
 ///
 /// # Errors
 /// When one is missing and cannot be installed; the sentence says what to run.
 pub(crate) fn set_up(root: &Path) -> Result<()> {
-    if !npm(["--version"]).succeeds(root) {
-        apt::install(root, "there is no npm", &["nodejs", "npm"], "install Node (https://nodejs.org)")?;
-    }
+    npm::set_up(root)?;
     if cfg!(target_os = "linux") {
         chromium::set_up(root)?;
         chromium::swiftshader()?;
     }
     Ok(())
+}
+
+/// Writes every shader down for other compilers, to [`LIST`].
+///
+/// # Errors
+/// When the test that does so fails.
+pub(crate) fn list(root: &Path) -> Result<()> {
+    let test = ["test", "--quiet", "--target-dir", "target", "--test", "shaders", LISTING];
+    Step::cargo("list the shaders", test).run(root).map(drop)
 }
 
 /// Compiles all variants.
@@ -35,20 +43,9 @@ pub(crate) fn set_up(root: &Path) -> Result<()> {
 /// When something is missing, or a variant is refused.
 pub(crate) fn run(root: &Path) -> Result<()> {
     set_up(root)?;
-    npm(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).run(&root.join(FOLDER))?;
-    let test = ["test", "--quiet", "--target-dir", "target", "--test", "shaders", LISTING];
-    Step::cargo("list the shaders", test).run(root)?;
+    npm::install(&root.join(web::PACKAGE))?;
+    list(root)?;
     let script = format!("{FOLDER}/compile.js");
-    let compile = Step::new("compile with Tint", "node", [script.as_str(), LIST]);
-    let compile = match chromium::swiftshader()? {
-        Some(driver) => compile.env("VK_DRIVER_FILES", &driver.display().to_string()),
-        None => compile,
-    };
-    compile.run(root)?;
+    chromium::for_dawn(Step::new("compile with Tint", "node", [script.as_str(), LIST]))?.run(root)?;
     Ok(())
-}
-
-fn npm<const N: usize>(arguments: [&str; N]) -> Step {
-    // A script on Windows, which is only found by its whole name.
-    Step::new("install Dawn", if cfg!(windows) { "npm.cmd" } else { "npm" }, arguments)
 }

@@ -68,9 +68,10 @@ impl Toolchain {
         apt::has(&DEBIAN).then_some(Self::Debian)
     }
 
-    /// A command of cargo for a target; what it makes goes to [`folder`](Self::folder).
-    pub(crate) fn cargo(self, name: &str, target: Target, command: &str, arguments: &[&str]) -> Step {
-        let for_target = ["--release", "--target", target.triple, "--target-dir", self.target_folder()];
+    /// A command of cargo for a target, in a profile; what it makes goes to [`folder`](Self::folder).
+    pub(crate) fn cargo(self, name: &str, target: Target, command: [&str; 2], arguments: &[&str]) -> Step {
+        let [command, profile] = command;
+        let for_target = ["--profile", profile, "--target", target.triple, "--target-dir", self.target_folder()];
         let for_target = for_target.into_iter().chain(arguments.iter().copied());
         match self {
             Self::Own => Step::cargo(name, [command].into_iter().chain(for_target)),
@@ -87,8 +88,8 @@ impl Toolchain {
     }
 
     /// Where it puts what it makes for a target, relative to the workspace's root.
-    pub(crate) fn folder(self, target: Target) -> PathBuf {
-        [self.target_folder(), target.triple, "release"].iter().collect()
+    pub(crate) fn folder(self, target: Target, profile: &str) -> PathBuf {
+        [self.target_folder(), target.triple, profile].iter().collect()
     }
 
     /// Two compilers do not share a folder: each would throw away what the other made.
@@ -106,15 +107,15 @@ mod tests {
 
     #[test]
     fn each_toolchain_has_its_own_words() {
-        let line = |toolchain: Toolchain, command| toolchain.cargo("", WASM, command, &["--lib"]).to_string();
+        let line = |toolchain: Toolchain, command| toolchain.cargo("", WASM, [command, "web"], &["--lib"]).to_string();
         assert_eq!(
             line(Toolchain::Own, "build"),
-            "cargo build --release --target wasm32-unknown-unknown --target-dir target --lib"
+            "cargo build --profile web --target wasm32-unknown-unknown --target-dir target --lib"
         );
         assert_eq!(
             line(Toolchain::Debian, "clippy"),
             "CARGO=/usr/bin/cargo RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 cargo-clippy clippy -Z \
-             build-std=std,panic_abort --release --target wasm32-unknown-unknown --target-dir target/debian --lib"
+             build-std=std,panic_abort --profile web --target wasm32-unknown-unknown --target-dir target/debian --lib"
         );
     }
 

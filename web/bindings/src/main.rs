@@ -14,7 +14,7 @@ fn main() -> Result<()> {
         bail!("usage: multihead-bindings LIBRARY.wasm FOLDER");
     };
     let mut bindgen = Bindgen::new();
-    bindgen.input_path(library).web(true)?.omit_default_module_path(false);
+    bindgen.input_path(library).web(true)?.typescript(true).omit_default_module_path(false);
     bindgen.remove_name_section(true).remove_producers_section(true);
     bindgen.generate(folder).with_context(|| format!("cannot bind {}", library.display()))
 }

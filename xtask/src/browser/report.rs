@@ -19,14 +19,35 @@ pub(super) enum Report {
     Computed {
         /// The adapter's name.
         adapter: String,
-        /// One for each case and preferred kernel.
+        /// One for each case and each way to compute it.
         lines: Vec<Line>,
+        /// What the browser's compiler says of all shaders.
+        shaders: Shaders,
+        /// One case in a worker.
+        worker: Worker,
     },
     /// There was no GPU, or the page is broken.
     Failed {
         /// What it said.
         error: String,
     },
+}
+
+/// Every variant of every shader, compiled.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shaders {
+    variants: usize,
+    /// Refused, with what was said.
+    faults: Vec<String>,
+    /// Taken, although they should be refused.
+    missed: Vec<String>,
+}
+
+/// One case in a worker.
+#[derive(Debug, Deserialize)]
+pub(super) struct Worker {
+    agrees: bool,
+    error: Option<String>,
 }
 
 /// One case, computed once.
@@ -36,6 +57,8 @@ pub(super) struct Line {
     case: String,
     /// Kernels to take where they apply; none to let the device's profile choose.
     preferred: Vec<String>,
+    /// Whether attention may, must or must not stream.
+    fused: String,
     /// Of each dispatch.
     #[serde(default)]
     kernels: Vec<String>,
@@ -53,13 +76,19 @@ impl Report {
     /// Requires that every case agrees with its answer, that the negative controls do not, and that each of these
     /// kernels computed something.
     pub(super) fn judge(&self, kernels: &[String]) -> Result<()> {
-        let lines = match self {
-            Self::Computed { lines, .. } => lines,
+        let (lines, shaders, worker) = match self {
+            Self::Computed { lines, shaders, worker, .. } => (lines, shaders, worker),
             Self::Failed { error } => bail!("the page failed: {error}"),
         };
         let faults: Vec<_> = lines.iter().filter(|line| !line.is_as_expected()).map(ToString::to_string).collect();
         if !faults.is_empty() {
             bail!("the browser computes wrongly:\n{}", faults.join("\n"));
+        }
+        if shaders.variants == 0 || !shaders.faults.is_empty() || !shaders.missed.is_empty() {
+            bail!("the browser's compiler disagrees: {shaders:?}");
+        }
+        if !worker.agrees {
+            bail!("a worker computes wrongly: {}", worker.error.as_deref().unwrap_or("it differs"));
         }
         let used: BTreeSet<_> = lines.iter().flat_map(|line| &line.kernels).collect();
         let unused: Vec<_> = kernels.iter().filter(|kernel| !used.contains(kernel)).cloned().collect();
@@ -88,8 +117,8 @@ impl Line {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Computed { adapter, lines } => {
-                write!(f, "  adapter \"{adapter}\"")?;
+            Self::Computed { adapter, lines, shaders, .. } => {
+                write!(f, "  adapter \"{adapter}\", {} shader variants compiled", shaders.variants)?;
                 write!(f, ", {} answers; those with the kernels that its profile chooses:", lines.len())?;
                 lines.iter().filter(|line| line.preferred.is_empty()).try_for_each(|line| write!(f, "\n{line}"))
             }
@@ -100,14 +129,14 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case, preferred, agrees, max_error, worst, error, .. } = self;
-        let preferred = if preferred.is_empty() { "as chosen".into() } else { preferred.join(", ") };
+        let Self { case, preferred, fused, agrees, max_error, worst, error, .. } = self;
+        let preferred = if preferred.is_empty() { format!("as chosen, fused {fused}") } else { preferred.join(", ") };
         let verdict = match (agrees, error) {
             (_, Some(error)) => error.clone(),
             (Some(true), None) => format!("max error {}", max_error.as_deref().unwrap_or("unknown")),
             (_, None) => format!("differs: {}", worst.as_deref().unwrap_or("nothing to compare with")),
         };
-        write!(f, "  {case:<20}  {preferred:<20}  {verdict}")
+        write!(f, "  {case:<20}  {preferred:<22}  {verdict}")
     }
 }
 
@@ -118,9 +147,10 @@ mod tests {
     /// A report of one good case and the two controls, with something replaced.
     fn judged(from: &str, to: &str) -> Result<()> {
         let json = r#"{"adapter": "a", "lines": [
-            {"case": "good", "preferred": [], "kernels": ["matmul_tiled"], "agrees": true, "maxError": "1e-7"},
-            {"case": "wrong_answer", "preferred": [], "kernels": [], "agrees": false, "worst": "output[0] is 1"},
-            {"case": "no_case_file", "preferred": [], "error": "too short"}]}"#;
+            {"case": "good", "preferred": [], "fused": "auto", "kernels": ["matmul_tiled"], "agrees": true, "maxError": "1e-7"},
+            {"case": "wrong_answer", "preferred": [], "fused": "on", "kernels": [], "agrees": false, "worst": "output[0] is 1"},
+            {"case": "no_case_file", "preferred": [], "fused": "off", "error": "too short"}],
+            "shaders": {"variants": 3, "faults": [], "missed": []}, "worker": {"case": "good", "agrees": true}}"#;
         assert!(json.contains(from));
         Report::parse(&json.replace(from, to))?.judge(&["matmul_tiled".into()])
     }
@@ -135,6 +165,10 @@ mod tests {
             ("no_case_file", "another case"),
             (r#""error": "too short""#, r#""agrees": true"#),
             (r#"["matmul_tiled"]"#, "[]"),
+            (r#""variants": 3"#, r#""variants": 0"#),
+            (r#""faults": []"#, r#""faults": ["line 3"]"#),
+            (r#""missed": []"#, r#""missed": ["no_entry_point"]"#),
+            (r#""case": "good", "agrees": true"#, r#""case": "good", "agrees": false"#),
         ] {
             assert!(judged(from, to).is_err(), "{from} → {to}");
         }

@@ -1,0 +1,135 @@
+// Calls as the wasm takes them: every property of its type, every number copied.
+
+import {
+  absent, booleans, finite, flag, kindOf, lengths, listener, oneOf, options, axes, refuse, shown, tensor, text, whole, wholes,
+} from "./checks.js";
+import { MultiheadError } from "./errors.js";
+import { hasRoom } from "../wasm/multihead.js";
+
+/** What says which keys a query may see, and what is read. */
+export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window"];
+const SCALE = ["scale", "temperature"];
+export const CALL = [...INPUTS, ...SCALE, "headScale", "preferredKernels", "fused"];
+export const RUN = [...CALL, "returnWeights", "verify", "profile", "onProgress"];
+export const BY_HEAD = [...INPUTS, ...SCALE, "counted"];
+export const SHAPES = [...INPUTS, ...SCALE, "returnWeights", "preferredKernels", "fused"];
+export const CASE = [...INPUTS, ...SCALE, "about", "tokens", "expected", "tolerance"];
+
+/**
+ * A call with its numbers.
+ * @param {string} what
+ * @param {unknown} given
+ * @param {readonly string[]} known
+ */
+export function callOf(what, given, known) {
+  const call = options(what, given, known);
+  if (absent(call.query)) {
+    refuse("query is missing; give { data, shape } with shape (B, Lq, E)");
+  }
+  checkRoom([call.query, call.key, call.value, call.bias, call.mask, call.validLens]);
+  return {
+    query: tensor("query", call.query),
+    key: optional(call.key, (key) => tensor("key", key)),
+    value: optional(call.value, (value) => tensor("value", value)),
+    validLens: optional(call.validLens, (lens) => lengths("validLens", lens)),
+    mask: optional(call.mask, (mask) => booleans("mask", mask)),
+    bias: optional(call.bias, (bias) => tensor("bias", bias)),
+    ...settingsOf(call),
+  };
+}
+
+/**
+ * A call of which only the shapes count.
+ * @param {unknown} given
+ */
+export function shapesOf(given) {
+  const call = options("the shapes of a call", given, SHAPES);
+  if (absent(call.query)) {
+    refuse("the shape of query is missing; give [B, Lq, E]");
+  }
+  const shape = (/** @type {string} */ name) => optional(call[name], (given) => ({ shape: axes(name, given) }));
+  const [query, key, value, validLens, mask, bias] = ["query", "key", "value", "validLens", "mask", "bias"].map(shape);
+  return { query, key, value, validLens, mask, bias, ...settingsOf(call) };
+}
+
+/** Everything of a call that is no tensor. */
+function settingsOf(/** @type {Record<string, any>} */ call) {
+  const safe = Number.MAX_SAFE_INTEGER;
+  const temperature = absent(call.temperature) ? 1 : finite("temperature", call.temperature);
+  if (!(temperature > 0)) {
+    refuse(`temperature is ${shown(temperature)}, but must be above 0`);
+  }
+  return {
+    causal: flag("causal", call.causal),
+    queryOffset: absent(call.queryOffset) ? 0 : whole("queryOffset", call.queryOffset, -safe, safe),
+    window: optional(call.window, (window) => whole("window", window, 1, safe)),
+    scale: optional(call.scale, (scale) => finite("scale", scale)),
+    temperature,
+    headScale: optional(call.headScale, headScale),
+    preferredKernels: absent(call.preferredKernels) ? [] : names("preferredKernels", call.preferredKernels),
+    fused: absent(call.fused) ? "auto" : oneOf("fused", call.fused, ["auto", "on", "off"]),
+    returnWeights: flag("returnWeights", call.returnWeights),
+    profile: flag("profile", call.profile),
+    onProgress: listener("onProgress", call.onProgress),
+    counted: optional(call.counted, (counted) => Uint32Array.from(wholes("counted", counted, 0))),
+  };
+}
+
+/** (H,), each finite. */
+function headScale(/** @type {any} */ given) {
+  if (!Array.isArray(given) && kindOf(given) !== "Float32Array" && kindOf(given) !== "Float64Array") {
+    refuse(`headScale should be a list of numbers, but is ${shown(given)}`);
+  }
+  return Float32Array.from(Array.from(given, (factor, head) => finite(`headScale[${head}]`, factor)));
+}
+
+/**
+ * A list of strings.
+ * @param {string} what
+ * @param {unknown} given
+ * @returns {string[]}
+ */
+export function names(what, given) {
+  if (!Array.isArray(given)) {
+    return refuse(`${what} should be a list of strings, but is ${shown(given)}`);
+  }
+  return given.map((name, place) => text(`${what}[${place}]`, name));
+}
+
+/**
+ * @template T
+ * @param {any} given
+ * @param {(given: any) => T} made
+ * @returns {T | undefined}
+ */
+export function optional(given, made) {
+  return absent(given) ? undefined : made(given);
+}
+
+/** Refuses tensors that the wasm's memory has no room for: it would end there. */
+export function checkRoom(/** @type {any[]} */ tensors) {
+  const lengths = tensors.map((tensor) => Number(tensor?.data?.length ?? tensor?.length ?? 0));
+  const need = 8 * lengths.reduce((sum, length) => sum + (Number.isFinite(length) ? length : 0), 0);
+  // Little always fits.
+  if (need > 2 ** 20 && !hasRoom(need)) {
+    const about = { need, have: 0, limit: "what is left of wasm's memory", unit: "bytes" };
+    throw new MultiheadError("limit-exceeded", `these tensors need ${need} bytes, which wasm's memory has not left; give fewer batch entries at once, or free what is not used`, about);
+  }
+}
+
+/**
+ * What a case file says besides its call.
+ * @param {Record<string, any>} given
+ */
+export function caseOf({ about, tokens, expected, tolerance }) {
+  const { output, weights } = absent(expected) ? {} : /** @type {any} */ (expected);
+  const lists = (/** @type {unknown} */ given) =>
+    Array.isArray(given) ? given.map((list, entry) => names(`tokens[${entry}]`, list)) : refuse(`tokens should be a list of lists of strings, but is ${shown(given)}`);
+  return {
+    about: optional(about, (about) => text("about", about)),
+    tokens: optional(tokens, (tokens) => JSON.stringify(lists(tokens))),
+    tolerance: optional(tolerance, (tolerance) => finite("tolerance", tolerance)),
+    expectedOutput: optional(output, (output) => tensor("the expected output", output)),
+    expectedWeights: optional(weights, (weights) => tensor("the expected weights", weights)),
+  };
+}

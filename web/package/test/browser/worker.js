@@ -1,0 +1,15 @@
+// A case through the package, in a worker.
+
+import { Attention } from "./package/index.js";
+
+self.onmessage = async ({ data: name }) => {
+  try {
+    const bytes = await (await fetch(`cases/${name}`)).bytes();
+    const { attention, inputs, expected, tolerance } = await Attention.fromCase(bytes, { backend: "webgpu" });
+    const answer = await attention.run({ ...inputs, returnWeights: expected.weights !== null });
+    const comparison = await Attention.compare(answer, expected, tolerance);
+    self.postMessage({ case: name, agrees: comparison.ok, device: attention.device.info.name });
+  } catch (error) {
+    self.postMessage({ case: name, agrees: false, error: String(error) });
+  }
+};

@@ -1,0 +1,72 @@
+// One head averages: the experiment copy-both of `multihead experiment`, drawn.
+
+import type { CopyBothReport } from "multihead";
+import { bar, byId, element, onceSeen, say } from "../dom";
+import type { App } from "../state/app";
+
+/** Samples for the readout: enough that its error shows in the third digit only. */
+const NUM_SAMPLES = 4096;
+
+export function mountCopyBoth(app: App): void {
+  const button = byId("copy-both-run", HTMLButtonElement);
+  const note = byId("copy-both-note", HTMLElement);
+  const chart = byId("copy-both-chart", HTMLElement);
+  const run = async () => {
+    button.disabled = true;
+    say(note, "computing…");
+    try {
+      const report = await app.engine.call("copyBoth", [NUM_SAMPLES]);
+      chart.replaceChildren(...lines(report));
+      chart.ariaLabel = `Relative error by number of heads. ${report.rows.map(told).join("; ")}.`;
+      say(note, `${report.numSamples} samples, on ${report.device}; the mark is √½`);
+    } catch (error) {
+      say(note, "");
+      app.fail("compute", error);
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const clear = () => {
+    chart.replaceChildren();
+    chart.ariaLabel = "Relative error by number of heads: not run yet";
+    say(note, "");
+  };
+  let seen = false;
+  button.addEventListener("click", () => void run());
+  onceSeen(chart, () => {
+    seen = true;
+    if (app.state.device) void run();
+  });
+  app.subscribe((state, before) => {
+    if (state.device === before.device) return;
+    // What another device computed is not what this one says.
+    clear();
+    if (state.device && seen) void run();
+  });
+}
+
+type Row = CopyBothReport["rows"][number];
+
+function lines({ rows, theory }: CopyBothReport): Node[] {
+  return rows.map((row) => {
+    const track = bar(row.relativeError);
+    const mark = element("b");
+    mark.style.left = `${theory * 100}%`;
+    track.append(mark);
+    const heads = row.heads === 1 ? "1 head" : `${row.heads} heads`;
+    const name = element("span", {}, heads, element("small", {}, pairs(row)));
+    return element("div", { class: "line" }, name, track, element("span", {}, `${lost(row)} lost`));
+  });
+}
+
+function pairs({ weights }: Row): string {
+  return weights.map(([first, second]) => `(${Number(first.toFixed(2))}, ${Number(second.toFixed(2))})`).join(" ");
+}
+
+function lost({ relativeError }: Row): string {
+  return relativeError < 1e-4 ? "0 %" : `${(100 * relativeError).toFixed(1)} %`;
+}
+
+function told(row: Row): string {
+  return `${row.heads} ${row.heads === 1 ? "head" : "heads"} with weights ${pairs(row)} lose ${lost(row)}`;
+}

@@ -1,0 +1,52 @@
+// Numbers as words.
+
+import { format } from "d3-format";
+
+const percent = format(".0%");
+const percentFine = format(".1%");
+const small = format(".1e");
+const three = format(".3");
+const grouped = format(",");
+
+/** "61 %"; one decimal below 10 %. */
+export function share(value: number): string {
+  if (!Number.isFinite(value)) return "–";
+  return (value < 0.0995 && value > 0 ? percentFine : percent)(value).replace("%", " %");
+}
+
+/** "6.6e-7", and "0" for nothing at all. */
+export function error(value: number): string {
+  return Number.isNaN(value) ? "NaN" : value === 0 ? "0" : small(value).replace("−", "-");
+}
+
+/** Two decimals. */
+export function decimal(value: number): string {
+  return Number.isFinite(value) ? value.toFixed(2) : "–";
+}
+
+/** "12.3 ms", "1.25 s". */
+export function milliseconds(value: number): string {
+  if (!Number.isFinite(value)) return "–";
+  return value >= 1000 ? `${three(value / 1000)} s` : `${value < 10 ? value.toFixed(2) : value.toFixed(1)} ms`;
+}
+
+/** "38,535,168". */
+export function count(value: number): string {
+  return Number.isFinite(value) ? grouped(value) : "–";
+}
+
+/** "18.9 M", "2.0 G". */
+export function large(value: number): string {
+  const steps: [number, string][] = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ];
+  const step = steps.find(([size]) => value >= size);
+  return step ? `${three(value / step[0])} ${step[1]}` : String(value);
+}
+
+/** "(2, 16, 384)". */
+export function shape(axes: readonly number[]): string {
+  return `(${axes.join(", ")})`;
+}

@@ -1,0 +1,129 @@
+// What the page and its worker say to each other. The worker has the engine, the page has the view.
+
+import type {
+  AlignmentReport,
+  Backend,
+  Change,
+  CopyBothReport,
+  DeviceInfo,
+  DeviceLost,
+  Explanation,
+  HeadsAreFreeReport,
+  HeadStatistics,
+  Profile,
+  Progress,
+  PruningStep,
+  Tensor,
+  Timing,
+  Verification,
+} from "multihead";
+
+/** What may be changed live, on top of what a source says by itself. */
+export interface Settings {
+  causal: boolean;
+  /** Key j is visible when |j − position| < window. */
+  window: number | null;
+  /** Key j is visible when j < validLen, in every batch entry. */
+  validLen: number | null;
+  temperature: number;
+}
+
+/** Random numbers of chosen sizes: self-attention with E = H·d. */
+export interface RandomSizes {
+  numTokens: number;
+  numHeads: number;
+  headDim: number;
+  seed: number;
+}
+
+/** What lies on the table: one attention layer or several, and what they read. */
+export interface Sheet {
+  kind: "model" | "random" | "file";
+  title: string;
+  about: string | null;
+  numLayers: number;
+  numHeads: number;
+  /** For each batch entry the words beside the rows and below the columns of its maps. */
+  entries: { queries: string[]; keys: string[] }[];
+  /** Whether queries and keys are the same tokens. */
+  selfAttention: boolean;
+  /** What the source sets by itself; the controls begin there. */
+  initial: Settings;
+  queryOffset: number;
+  /** What hides keys in the source and has no control: "attend_mask", "bias", "valid_lens". */
+  ownMasks: string[];
+}
+
+/** One layer, computed, as one batch entry sees it. */
+export interface LayerAnswer {
+  layer: number;
+  entry: number;
+  /** (1, H, Lq, columns): the maps of this batch entry. */
+  weights: Tensor;
+  outputShape: readonly number[];
+  /** For each head. */
+  statistics: readonly HeadStatistics[];
+  timing: Timing;
+  dispatches: number;
+  verification: Verification;
+  /** Against the answer that a case file carries. */
+  expected: { ok: boolean; maxError: number; tolerance: number } | null;
+}
+
+/** What switching heads off does to a layer's output. */
+export interface Without {
+  layer: number;
+  together: Change;
+  each: Change[];
+  order: PruningStep[];
+}
+
+/** How one layer would be worked off, and what each dispatch took. */
+export interface MachineReport {
+  layer: number;
+  explanation: Explanation;
+  profile: Profile;
+  timing: Timing;
+}
+
+/** What the page may ask of the worker. Every answer is a promise on the page's side. */
+export interface Calls {
+  open(backend: Backend): DeviceInfo;
+  /** The file at `url` has so many bytes. */
+  loadModel(url: string, bytes: number): { sentences: string[]; numLayers: number; numHeads: number };
+  useSentence(index: number): Sheet;
+  useRandom(sizes: RandomSizes): Sheet;
+  useFile(bytes: Uint8Array, name: string): Sheet;
+  compute(layer: number, settings: Settings, entry: number): LayerAnswer;
+  without(layer: number, settings: Settings, heads: number[]): Without;
+  machine(layer: number, settings: Settings): MachineReport;
+  caseFile(layer: number, settings: Settings): Uint8Array;
+  npy(tensor: Tensor): Uint8Array;
+  copyBoth(numSamples: number): CopyBothReport;
+  alignment(query: string, key: string): AlignmentReport;
+  /** Without runs it counts and does not measure. */
+  headsAreFree(numHiddens: number, heads: number[], runs: number): HeadsAreFreeReport;
+  destroyDevice(): void;
+}
+
+export type CallName = keyof Calls;
+
+/** From the page. */
+export interface Request {
+  id: number;
+  name: CallName;
+  args: unknown[];
+}
+
+/** An error that crossed over, with its code. */
+export interface Fault {
+  code: string;
+  message: string;
+}
+
+/** From the worker. */
+export type Message =
+  | { kind: "result"; id: number; value: unknown }
+  | { kind: "fault"; id: number; fault: Fault }
+  | { kind: "progress"; id: number; progress: Progress }
+  | { kind: "lost"; lost: DeviceLost };

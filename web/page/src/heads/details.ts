@@ -1,0 +1,95 @@
+// One head in numbers, and what its layer is without it.
+
+import type { HeadStatistics } from "multihead";
+import { bar, byId, element, say } from "../dom";
+import * as words from "../draw/format";
+import { strongest } from "../draw/map";
+import type { App, State } from "../state/app";
+import { nameOf, shown, type Shown } from "../state/shown";
+import { samePlace } from "../state/view";
+
+/** Links that are listed. */
+const LISTED = 5;
+
+export function mountDetails(app: App): void {
+  const statistics = byId("statistics", HTMLElement);
+  const links = byId("links", HTMLElement);
+  const button = byId("switch-off", HTMLButtonElement);
+  const allOn = byId("all-on", HTMLButtonElement);
+  const without = byId("without", HTMLElement);
+  let drawn: Shown["map"] | null = null;
+  button.addEventListener("click", () => void app.toggle(app.state.view.locked));
+  allOn.addEventListener("click", () => void app.allOn());
+  app.subscribe((state) => {
+    const view = shown(state);
+    if (view?.map !== drawn || !view) {
+      statistics.replaceChildren(...(view ? rows(view) : []));
+      links.replaceChildren(...(view ? linkItems(view) : []));
+    }
+    drawn = view?.map ?? null;
+    statistics.dataset["stale"] = links.dataset["stale"] = String(state.stale);
+    const { off, locked } = state.view;
+    const isOff = off.some((place) => samePlace(place, locked));
+    button.ariaPressed = String(isOff);
+    button.disabled = !state.sheet;
+    say(button, isOff ? `Switch ${nameOf(state.sheet, locked)} on` : `Switch ${nameOf(state.sheet, locked)} off`);
+    allOn.hidden = off.length === 0;
+    say(without, withoutText(state));
+  });
+}
+
+function rows({ answer, place }: Shown): Node[] {
+  const head = answer.statistics[place.head];
+  if (!head) return [];
+  const keys = `${words.decimal(head.entropyBits)} bits, ${head.effectiveKeys.toFixed(1)} keys`;
+  return [
+    row("pattern", head.pattern ? `${head.pattern} ${words.share(head.patternScore)}` : "–"),
+    row("entropy", keys),
+    row("distance", `${head.meanDistance.toFixed(1)} tokens`),
+    ...shares(head).map(([name, share]) => row(name, words.share(share), share)),
+  ];
+}
+
+function shares(head: HeadStatistics): [string, number][] {
+  return [
+    ["previous token", head.shareOnPrevious],
+    ["next token", head.shareOnNext],
+    ["itself", head.shareOnSelf],
+    ["first token", head.shareOnFirst],
+    ["separator", head.shareOnSeparator],
+  ];
+}
+
+function row(name: string, value: string, share?: number): Node {
+  const told = [element("dt", {}, name), element("dd", {}, value)];
+  if (share !== undefined) told.push(element("dd", { class: "track", "aria-hidden": "true" }, bar(share)));
+  return element("div", {}, ...told);
+}
+
+function linkItems({ map }: Shown): Node[] {
+  return strongest(map, LISTED).map(({ row, column, weight }) => {
+    return element(
+      "li",
+      {},
+      `${map.queries[row]} → ${map.keys[column]} ${Number.isNaN(weight) ? "NaN" : words.share(weight)}`,
+    );
+  });
+}
+
+/** How far the output of the layer in view moves. */
+function withoutText({ without, view, sheet, stale }: State): string {
+  if (!without || stale || without.layer !== view.locked.layer) return "";
+  const layer = sheet?.numLayers === 1 ? "the output" : `layer ${without.layer}’s output`;
+  const heads = view.off.filter((place) => place.layer === without.layer).map(({ head }) => head);
+  const told = ({ relative, cosine }: { relative: number; cosine: number }) =>
+    `${words.share(relative)} of its length (cosine ${words.decimal(cosine)})`;
+  if (heads.length > 0) {
+    const names = heads.length === 1 ? `head ${heads[0]}` : `heads ${heads.sort((a, b) => a - b).join(", ")}`;
+    return `Without ${names}, ${layer} moves by ${told(without.together)}.`;
+  }
+  const alone = without.each[view.locked.head];
+  const [least] = without.order;
+  if (!alone) return "";
+  const missed = least ? ` The layer would miss head ${least.head} least: ${words.share(least.relative)}.` : "";
+  return `Without head ${view.locked.head}, ${layer} would move by ${told(alone)}.${missed}`;
+}

@@ -1,0 +1,133 @@
+// What is read: a sentence, random numbers, a file.
+
+import { byId, element, say } from "../dom";
+import * as words from "../draw/format";
+import type { App, State } from "../state/app";
+import { clamp, RANGES } from "../state/view";
+
+/** Files above are not read: a page's memory ends. */
+const LARGEST_FILE = 512 * 2 ** 20;
+
+export function mountSources(app: App): void {
+  const sentence = byId("sentence", HTMLSelectElement);
+  const entry = byId("entry", HTMLInputElement);
+  const file = byId("file", HTMLInputElement);
+  sentence.addEventListener("change", () => void app.chooseSentence(Number(sentence.value)));
+  entry.addEventListener("change", () => {
+    const last = (app.state.sheet?.entries.length ?? 1) - 1;
+    void app.chooseEntry(clamp(Math.trunc(entry.valueAsNumber) || 0, 0, last));
+  });
+  byId("open-file", HTMLButtonElement).addEventListener("click", () => file.click());
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    if (chosen) void openFile(app, chosen);
+    file.value = "";
+  });
+  mountRandom(app);
+  mountDrop(app);
+  app.subscribe((state, before) => draw(state, before, sentence, entry));
+}
+
+function draw(state: State, before: State, sentence: HTMLSelectElement, entry: HTMLInputElement): void {
+  const { sheet, view, sentences, progress } = state;
+  if (sentences !== before.sentences) {
+    sentence.replaceChildren(...sentences.map((text, index) => element("option", { value: index }, text)));
+  }
+  sentence.disabled = sentences.length === 0;
+  const value = view.source === "model" ? String(view.sentence) : "";
+  if (sentence.value !== value) sentence.value = value;
+  const about = byId("source-about", HTMLElement);
+  if (sheet) say(about, [sheet.kind === "model" ? "" : sheet.title, sheet.about ?? ""].filter(Boolean).join(" · "));
+  about.title = about.textContent;
+  byId("entry-label", HTMLElement).hidden = !sheet || sheet.entries.length < 2;
+  entry.max = String((sheet?.entries.length ?? 1) - 1);
+  if (document.activeElement !== entry) entry.value = String(view.entry);
+  const bar = byId("progress", HTMLElement);
+  bar.hidden = !progress;
+  if (progress) {
+    byId("progress-bar", HTMLProgressElement).value = progress.total > 0 ? progress.done / progress.total : 0;
+    const megabytes = (bytes: number) => (bytes / 1e6).toFixed(1);
+    say(
+      byId("progress-text", HTMLElement),
+      `${progress.about}: ${megabytes(progress.done)} of ${megabytes(progress.total)} MB`,
+    );
+  }
+}
+
+async function openFile(app: App, file: File): Promise<void> {
+  if (file.size > LARGEST_FILE) {
+    const size = `${(file.size / 2 ** 20).toFixed(0)} MiB`;
+    app.fail(
+      "source",
+      new Error(`${file.name} has ${size}; this page reads files of up to ${LARGEST_FILE / 2 ** 20} MiB`),
+    );
+    return;
+  }
+  try {
+    await app.chooseFile(new Uint8Array(await file.arrayBuffer()), file.name);
+  } catch (error) {
+    app.fail("source", error);
+  }
+}
+
+function mountRandom(app: App): void {
+  const panel = byId("random-panel", HTMLDetailsElement);
+  const cost = byId("random-cost", HTMLElement);
+  const fields = {
+    numTokens: byId("random-tokens", HTMLInputElement),
+    numHeads: byId("random-heads", HTMLInputElement),
+    headDim: byId("random-dim", HTMLInputElement),
+    seed: byId("random-seed", HTMLInputElement),
+  };
+  const read = () => {
+    const number = (key: keyof typeof fields) => {
+      const [least, most] = RANGES[key];
+      return clamp(Math.trunc(fields[key].valueAsNumber) || least, least, most);
+    };
+    return {
+      numTokens: number("numTokens"),
+      numHeads: number("numHeads"),
+      headDim: number("headDim"),
+      seed: number("seed"),
+    };
+  };
+  const price = () => {
+    const { numTokens: n, numHeads, headDim } = read();
+    const width = numHeads * headDim;
+    // D2L §10.3: four projections, and two products of every query with every key.
+    say(cost, `E = ${width}; ${words.large(8 * n * width * width + 4 * n * n * width)}FLOP in matrix products`);
+  };
+  panel.addEventListener("toggle", () => {
+    if (!panel.open) return;
+    for (const [key, field] of Object.entries(fields))
+      field.value = String(app.state.view.random[key as keyof typeof fields]);
+    price();
+  });
+  const form = byId("random-form", HTMLFormElement);
+  form.addEventListener("input", price);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    panel.open = false;
+    void app.chooseRandom(read());
+  });
+}
+
+function mountDrop(app: App): void {
+  const veil = byId("drop", HTMLElement);
+  const carriesFile = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
+  window.addEventListener("dragover", (event) => {
+    if (!carriesFile(event)) return;
+    event.preventDefault();
+    veil.hidden = false;
+  });
+  window.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) veil.hidden = true;
+  });
+  window.addEventListener("drop", (event) => {
+    if (!carriesFile(event)) return;
+    event.preventDefault();
+    veil.hidden = true;
+    const dropped = event.dataTransfer?.files[0];
+    if (dropped) void openFile(app, dropped);
+  });
+}
