@@ -107,7 +107,8 @@ impl Sentence {
 
     fn told(&self, head: &HeadStatistics, map: &AttentionMap<'_>) -> HeadTold {
         let scores = Pattern::ALL.map(|pattern| (pattern, pattern.score(map, self.counted, &self.separators)));
-        let known = scores.iter().filter_map(|&(pattern, score)| Some((pattern, score.filter(|score| !score.is_nan())?)));
+        let known =
+            scores.iter().filter_map(|&(pattern, score)| Some((pattern, score.filter(|score| !score.is_nan())?)));
         let nearest = known.reduce(|best, other| if other.1 > best.1 { other } else { best });
         HeadTold {
             head: head.head,
