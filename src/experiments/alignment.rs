@@ -9,7 +9,6 @@
 use std::fmt;
 
 use serde::Serialize;
-use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::between;
@@ -147,13 +146,25 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     })
 }
 
+/// The word in NFC.
+#[cfg(not(target_arch = "wasm32"))]
+fn composed(word: &str) -> String {
+    unicode_normalization::UnicodeNormalization::nfc(word).collect()
+}
+
+/// The word in NFC, by the browser, which has the tables.
+#[cfg(target_arch = "wasm32")]
+fn composed(word: &str) -> String {
+    js_sys::JsString::from(word).normalize("NFC").into()
+}
+
 /// A word's letters as a reader counts them: grapheme clusters (UAX #29), composed (NFC), so that "é" is one letter
 /// however it was typed.
 fn letters(which: &str, word: &str) -> Result<Vec<String>, Error> {
     if word.trim().is_empty() {
         return Err(Error::Invalid(format!("the {which} word has no letters; give a word such as \"attention\"")));
     }
-    let word: String = word.nfc().collect();
+    let word = composed(word);
     // Kept only so far as is needed to refuse.
     let letters: Vec<String> = word.graphemes(true).take(MOST_LETTERS + 1).map(str::to_owned).collect();
     if letters.len() > MOST_LETTERS {
