@@ -9,6 +9,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::between;
@@ -146,16 +147,9 @@ pub async fn run(device: &Device, options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// The word in NFC.
-#[cfg(not(target_arch = "wasm32"))]
+/// The word in NFC. In a page the browser has composed it, whose tables need not be loaded.
 fn composed(word: &str) -> String {
-    unicode_normalization::UnicodeNormalization::nfc(word).collect()
-}
-
-/// The word in NFC, by the browser, which has the tables.
-#[cfg(target_arch = "wasm32")]
-fn composed(word: &str) -> String {
-    js_sys::JsString::from(word).normalize("NFC").into()
+    if cfg!(feature = "web") { word.to_owned() } else { word.nfc().collect() }
 }
 
 /// A word's letters as a reader counts them: grapheme clusters (UAX #29), composed (NFC), so that "é" is one letter

@@ -58,6 +58,7 @@ pub async fn alignment(
     )]
     let seed = seed as u64;
     let embedding_dim = embedding_dim as usize;
+    let [query, key] = [query, key].map(|word| String::from(js_sys::JsString::from(word).normalize("NFC")));
     let options = experiments::alignment::Options { query, key, embedding_dim, sharpness, seed };
     let device = place.device();
     let report = experiments::alignment::run(&device, &options).await?;
