@@ -30,7 +30,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// How long the page may take; it takes seconds.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What the test needs.
 #[derive(Clone, Debug)]
