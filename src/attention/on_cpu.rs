@@ -61,7 +61,11 @@ fn timed(
 fn step(graph: &Graph, node: &Node, block: &Block) -> PlanStep {
     let name = |id| graph.value(id).name.clone();
     PlanStep {
-        node: graph.nodes().iter().position(|other| other.output == node.output).unwrap_or_default(),
+        node: graph
+            .nodes()
+            .iter()
+            .position(|other| other.output == node.output)
+            .expect("a node should be of its graph"),
         op: node.op.name().into(),
         variant: "reference".into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),

@@ -61,7 +61,7 @@ pub async fn alignment(
     let [query, key] = [query, key].map(|word| String::from(js_sys::JsString::from(word).normalize("NFC")));
     let options = experiments::alignment::Options { query, key, embedding_dim, sharpness, seed };
     let device = place.device();
-    let report = experiments::alignment::run(&device, &options).await?;
+    let report = experiments::alignment::run_composed(&device, &options).await?;
     let object = told(&report);
     set(&object, "weights", &tensor(&report.weights));
     Ok(object.into())
