@@ -7,6 +7,8 @@
 mod links;
 mod table;
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::rows::{NumTokens, num_tokens, tokens};
@@ -98,32 +100,31 @@ pub struct Report {
 /// Surveys the heads of all cases, a layer each.
 ///
 /// # Errors
-/// [`Error::Invalid`] where no query counts; those of the cases and the device.
+/// [`Error::File`], which names the layer, around [`Error::Invalid`] where no query counts, and those of the cases and
+/// the device.
 pub async fn run(device: &Device, cases: &[(String, Case)]) -> Result<Report, Error> {
     let mut layers = Vec::new();
     for (name, case) in cases {
-        layers.push(layer(device, name, case).await?);
+        layers.push(layer(device, name, case).await.map_err(|error| error.in_file(Path::new(name)))?);
     }
     let relations = links::survey(&mut layers)?;
     Ok(Report { device: device.name().into(), layers, relations })
 }
 
 async fn layer(device: &Device, name: &str, case: &Case) -> Result<LayerSurvey, Error> {
-    let run = case.attention()?.run_by_head(device, &case.inputs).await?;
     let num_tokens = num_tokens(case);
     let counted: Vec<usize> = num_tokens.iter().map(|entry| entry.queries).collect();
     if counted.iter().all(|&count| count == 0) {
-        return Err(Error::Invalid(format!("{name} has no query to count; give a case with tokens in it")));
+        return Err(Error::Invalid("there is no query to count; give a case with tokens in it".into()));
     }
+    let sentence = |(entry, &NumTokens { queries, keys }): (usize, &NumTokens)| {
+        Ok(Sentence { tokens: tokens(case, entry)?.to_vec(), num_counted: queries, num_keys: keys })
+    };
+    let sentences = num_tokens.iter().enumerate().map(sentence).collect::<Result<Vec<_>, Error>>()?;
+    let run = case.attention()?.run_by_head(device, &case.inputs).await?;
     let num_heads = run.contributions.shape().axes()[1];
     let mut products = HeadProducts::new(num_heads);
     products.add(&run, &counted)?;
-    let sentence = |(entry, &NumTokens { queries, keys }): (usize, &NumTokens)| Sentence {
-        tokens: tokens(case, entry).to_vec(),
-        num_counted: queries,
-        num_keys: keys,
-    };
-    let sentences: Vec<Sentence> = num_tokens.iter().enumerate().map(sentence).collect();
     let views = views(&run.attention_weights, &sentences, case.inputs.mask.query_offset)?;
     let without = products.without_each();
     let heads = without.into_iter().enumerate().map(|(head, without)| of_head(head, without, &views));
