@@ -5,8 +5,8 @@ use js_sys::Function;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use super::device::browsers_kernels;
 use super::object::object;
-use crate::kernels;
 use crate::{
     AttentionInputs, CallShape, Error, Fuse, HostTensor, Linear, Mask, PlanOptions, Progress, Rewriting, Shape, Weights,
 };
@@ -199,7 +199,7 @@ impl JsCall {
 
 /// The kernel of this name, if a browser can run it.
 fn kernel(name: &str) -> Result<&'static str, Error> {
-    let found = kernels::all().find(|kernel| kernel.name == name && !kernel.needs_subgroups());
+    let found = browsers_kernels().find(|kernel| kernel.name == name);
     let unknown = || Error::UnknownName { kind: "kernel for browsers".into(), name: name.into(), nearest: None };
     found.map(|kernel| kernel.name).ok_or_else(unknown)
 }
