@@ -1,4 +1,4 @@
-//! `cargo xtask browser`: the package in headless Chromium, on SwiftShader: it computes cases and compiles every shader.
+//! `cargo xtask browser`: the package in headless Chromium, on SwiftShader, computes cases and compiles every shader.
 
 mod contents;
 mod report;
