@@ -1,12 +1,12 @@
 // Tensors as files of NumPy and of safetensors.
 
 import { bytes, options, tensor, text } from "./checks.js";
-import { checkRoom } from "./calls.js";
 import { guarded } from "./errors.js";
 import { load } from "./load.js";
+import { checkRoom } from "./room.js";
 import * as wasm from "../wasm/multihead.js";
 
-/** @import { Tensor, TensorLike } from "../index.js" */
+/** @import { Tensor, TensorLike } from "../types/tensors.js" */
 
 /** Where NumPy wants the numbers to begin. */
 const ALIGNMENT = 64;
