@@ -42,6 +42,8 @@ export async function mistakes(query: Tensor): Promise<void> {
   await attention.run({ causal: true });
   // @ts-expect-error shapes are lists
   await attention.run({ query: { data: query.data, shape: 3 } });
+  // @ts-expect-error letters are aligned in one call, of which there is no progress
+  await alignment({ onProgress: console.log });
   // @ts-expect-error there is no public constructor
   new Device();
 }
