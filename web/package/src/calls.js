@@ -39,7 +39,7 @@ export function callOf(what, given, known) {
 }
 
 /**
- * A call of which only the shapes count.
+ * A call of which only the shapes count: each may be that of a tensor.
  * @param {unknown} given
  */
 export function shapesOf(given) {
@@ -47,7 +47,8 @@ export function shapesOf(given) {
   if (absent(call.query)) {
     refuse("the shape of query is missing; give [B, Lq, E]");
   }
-  const shape = (/** @type {string} */ name) => optional(call[name], (given) => ({ shape: axes(name, given) }));
+  const shapeOf = (/** @type {any} */ given) => given.shape ?? given;
+  const shape = (/** @type {string} */ name) => optional(call[name], (given) => ({ shape: axes(name, shapeOf(given)) }));
   const [query, key, value, validLens, mask, bias] = ["query", "key", "value", "validLens", "mask", "bias"].map(shape);
   return { query, key, value, validLens, mask, bias, ...settingsOf(call) };
 }

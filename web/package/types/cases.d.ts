@@ -2,7 +2,7 @@
 
 import type { Attention } from "./attention.js";
 import type { AttentionInputs } from "./call.js";
-import type { Tensor, TensorLike } from "./tensors.js";
+import type { IntegersLike, Tensor, TensorLike } from "./tensors.js";
 
 /** What a case file says besides its tensors; see the file format in the repository's README. */
 export interface CaseSettings {
@@ -19,11 +19,16 @@ export interface CaseSettings {
   readonly seed?: number;
 }
 
+/** What a case file has its attention compute. */
+export interface CaseInputs extends AttentionInputs {
+  validLens?: IntegersLike | null;
+}
+
 /** A case file, opened: an attention, what to run it with, and what should come out. */
 export interface OpenedCase {
   readonly attention: Attention;
   /** To be given to `attention.run`, changed or not. */
-  readonly inputs: AttentionInputs;
+  readonly inputs: CaseInputs;
   /** The answer that the file carries. */
   readonly expected: { readonly output: Tensor | null; readonly weights: Tensor | null };
   /** t of |got − expected| ≤ t·(1 + |expected|). */

@@ -1,13 +1,17 @@
 // The dispatch graph as data.
 
+/** A shape, or what has one: of a tensor nothing else is looked at. */
+export type ShapeLike = readonly number[] | { readonly shape: readonly number[] };
+
 /** Shapes instead of numbers: what decides the dispatch graph. */
 export interface CallShape {
-  query: readonly number[];
-  key?: readonly number[] | null;
-  value?: readonly number[] | null;
-  validLens?: readonly number[] | null;
-  mask?: readonly number[] | null;
-  bias?: readonly number[] | null;
+  query: ShapeLike;
+  key?: ShapeLike | null;
+  value?: ShapeLike | null;
+  /** A plain list is the shape of the lengths here, not the lengths. */
+  validLens?: ShapeLike | null;
+  mask?: ShapeLike | null;
+  bias?: ShapeLike | null;
   causal?: boolean;
   queryOffset?: number;
   window?: number | null;
