@@ -174,8 +174,8 @@ test("files that are none", async () => {
 });
 
 test("other functions", async () => {
-  for (const [what, given] of Object.entries(NO_TENSORS)) {
-    await refused(async () => toNpy(given), "bad-input", what);
+  for (const given of Object.values(NO_TENSORS)) {
+    await refused(async () => toNpy(given));
     await refused(() => headStatistics(given));
     await refused(() => toSafetensors({ a: given }));
   }
@@ -194,6 +194,7 @@ test("other functions", async () => {
   await refused(() => alignment({ query: 5 }));
   await refused(() => alignment({ query: "a".repeat(65) }));
   await refused(() => alignment({ sharpness: 1e9 }));
+  await refused(() => alignment({ onProgress: () => {} }));
   await refused(() => headsAreFree({ heads: [3] }));
   await refused(() => headsAreFree({ heads: [0] }));
   await refused(() => headsAreFree({ numHiddens: [2 ** 31], heads: [1], runs: 0 }));
