@@ -153,7 +153,11 @@ function sheetOf(opened: OpenedCase, name: string): Sheet {
 /** A layer's call under the visitor's settings. A key must be let through by both. */
 export function callUnder(inputs: CaseInputs, settings: Settings): CaseInputs & { temperature: number } {
   const { validLen, ...others } = settings;
-  return { ...inputs, ...others, validLens: validLen === null ? (inputs.validLens ?? null) : shortened(inputs, validLen) };
+  return {
+    ...inputs,
+    ...others,
+    validLens: validLen === null ? (inputs.validLens ?? null) : shortened(inputs, validLen),
+  };
 }
 
 /** Valid lengths (B,) or (B, Lq), none above `limit`. */
