@@ -1,6 +1,6 @@
 /**
- * Multi-head attention on the browser's GPU: softmax(scale · Q·Kᵀ + bias)·V for all heads at once, through WebGPU, or on
- * the CPU by the very code that the GPU is tested against.
+ * Multi-head attention on the browser's GPU: softmax(scale · Q·Kᵀ + bias)·V for all heads at once, through WebGPU, or
+ * on the CPU by the very code that the GPU is tested against.
  *
  * ```js
  * import { Attention } from "multihead";

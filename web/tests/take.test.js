@@ -247,8 +247,10 @@ test("a link restores the whole view", async () => {
 });
 
 test("an address that makes no sense shows the page as it is by default", async () => {
-  const nonsense =
-    "sentence=x&head=9.99.9&query=-1&temperature=99&off=a,b&window=0&valid_len=no&sizes=0.0.0.0&palette=red&device=toaster";
+  const nonsense = [
+    "sentence=x&head=9.99.9&query=-1&temperature=99&off=a,b&window=0&valid_len=no",
+    "sizes=0.0.0.0&palette=red&device=toaster",
+  ].join("&");
   const { page: odd, faults } = await openPage(browser, nonsense);
   assert.equal(await odd.locator("#grid button").count(), 72);
   assert.equal(await odd.locator("#map-title").innerText(), "Layer 3, head 1");

@@ -79,13 +79,14 @@ pub(crate) fn set_up(root: &Path) -> Result<Toolchain> {
 /// Builds everything and holds it to its budgets.
 ///
 /// # Errors
-/// When something is missing, does not compile, or is too large.
+/// When something is missing, is formatted otherwise, does not compile, or is too large.
 pub(crate) fn run(root: &Path) -> Result<()> {
     package(root)?;
     check_dependencies(root)?;
     check_pack(root)?;
     let page = root.join(PAGE);
     npm::install(&page)?;
+    npm("format of package, page and walks", ["run", "formatted"]).run(&page)?;
     npm("build the page", ["run", "build"]).run(&page)?;
     sizes::check_page(&root.join(SITE))
 }

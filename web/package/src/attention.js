@@ -1,7 +1,20 @@
 // The layer: calls in order, whatever the caller waits for.
 
 import {
-  absent, bytes, finite, flag, isBuffer, kindOf, optional, options, refuse, shown, tensor, text, whole, wholes,
+  absent,
+  bytes,
+  finite,
+  flag,
+  isBuffer,
+  kindOf,
+  optional,
+  options,
+  refuse,
+  shown,
+  tensor,
+  text,
+  whole,
+  wholes,
 } from "./checks.js";
 import { BY_HEAD, CALL, callOf, CASE, caseOf, RUN, shapesOf } from "./calls.js";
 import { deviceOf, disposal, onlyOwn, OWN } from "./device.js";
@@ -57,7 +70,11 @@ export class Attention {
     await load();
     const layer = layerMaker(asked, heads);
     const device = await deviceOf(asked.device, asked.backend);
-    return new Attention(OWN, device, guarded(() => layer(device.place())));
+    return new Attention(
+      OWN,
+      device,
+      guarded(() => layer(device.place())),
+    );
   }
 
   /**

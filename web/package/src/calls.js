@@ -1,8 +1,25 @@
 // Calls as the wasm takes them: every property of its type, every number copied.
 
 import {
-  absent, axes, booleans, finite, flag, kindOf, lengths, listener, oneOf, optional, options, queryOffset, refuse, shown,
-  tensor, texts, text, whole, wholes,
+  absent,
+  axes,
+  booleans,
+  finite,
+  flag,
+  kindOf,
+  lengths,
+  listener,
+  oneOf,
+  optional,
+  options,
+  queryOffset,
+  refuse,
+  shown,
+  tensor,
+  texts,
+  text,
+  whole,
+  wholes,
 } from "./checks.js";
 import { checkRoom } from "./room.js";
 
@@ -48,7 +65,8 @@ export function shapesOf(given) {
     refuse("the shape of query is missing; give [B, Lq, E]");
   }
   const shapeOf = (/** @type {any} */ given) => given.shape ?? given;
-  const shape = (/** @type {string} */ name) => optional(call[name], (given) => ({ shape: axes(name, shapeOf(given)) }));
+  const shape = (/** @type {string} */ name) =>
+    optional(call[name], (given) => ({ shape: axes(name, shapeOf(given)) }));
   const [query, key, value, validLens, mask, bias] = ["query", "key", "value", "validLens", "mask", "bias"].map(shape);
   return { query, key, value, validLens, mask, bias, ...settingsOf(call) };
 }

@@ -136,7 +136,9 @@ export function texts(what, value) {
  */
 export function oneOf(what, value, choices) {
   const found = choices.find((choice) => choice === value);
-  return found ?? refuse(`${what} is ${shown(value)}, but must be one of ${choices.map((name) => `"${name}"`).join(", ")}`);
+  return (
+    found ?? refuse(`${what} is ${shown(value)}, but must be one of ${choices.map((name) => `"${name}"`).join(", ")}`)
+  );
 }
 
 /**
@@ -179,7 +181,9 @@ export function axes(what, value) {
 
 /** Whether this is an ArrayBuffer of any window or worker. */
 export function isBuffer(/** @type {any} */ value) {
-  return ["ArrayBuffer", "SharedArrayBuffer"].includes(value?.[Symbol.toStringTag]) && typeof value.byteLength === "number";
+  return (
+    ["ArrayBuffer", "SharedArrayBuffer"].includes(value?.[Symbol.toStringTag]) && typeof value.byteLength === "number"
+  );
 }
 
 /** Whether somebody transferred this buffer; not every browser says so by itself. */

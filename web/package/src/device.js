@@ -72,7 +72,11 @@ export class Device {
 
   /** @param {MultiheadError | null} fallback */
   static #onCpu(fallback) {
-    return new Device(OWN, guarded(() => Place.cpu()), { owned: false, fallback });
+    return new Device(
+      OWN,
+      guarded(() => Place.cpu()),
+      { owned: false, fallback },
+    );
   }
 
   static async #onGpu() {
@@ -228,7 +232,10 @@ async function adapter() {
 function onlyDevice(device) {
   const { features, limits, adapterInfo: info } = device;
   const requestDevice = () => Promise.resolve(device);
-  return { requestAdapter: () => Promise.resolve({ features, limits, info, requestDevice }), wgslLanguageFeatures: new Set() };
+  return {
+    requestAdapter: () => Promise.resolve({ features, limits, info, requestDevice }),
+    wgslLanguageFeatures: new Set(),
+  };
 }
 
 /**

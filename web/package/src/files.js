@@ -47,7 +47,14 @@ export async function toSafetensors(tensors, metadata = {}) {
   checkRoom(given.map(([, value]) => value));
   const numbers = given.map(([name, value]) => tensor(name, value));
   const values = said.map(([key, value]) => text(`the metadata ${key}`, value));
-  return guarded(() => wasm.toSafetensors(given.map(([name]) => name), numbers, said.map(([key]) => key), values));
+  return guarded(() =>
+    wasm.toSafetensors(
+      given.map(([name]) => name),
+      numbers,
+      said.map(([key]) => key),
+      values,
+    ),
+  );
 }
 
 /**

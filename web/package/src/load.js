@@ -8,7 +8,7 @@ let loading;
 
 /**
  * Fetches and compiles the wasm, unless that has been done.
- * @param {string | URL | Response | BufferSource | WebAssembly.Module} [wasm] where it is; by default beside this module
+ * @param {string | URL | Response | BufferSource | WebAssembly.Module} [wasm] by default beside this module
  * @returns {Promise<void>}
  */
 export function load(wasm) {

@@ -27,7 +27,9 @@ function members(name) {
 
 /** What an interface declares, with what it extends. */
 function properties(name) {
-  const [, bases, body] = new RegExp(`^export interface ${name}(?: extends ([^{]+))? \\{(.*?)^\\}`, "ms").exec(declared);
+  const [, bases, body] = new RegExp(`^export interface ${name}(?: extends ([^{]+))? \\{(.*?)^\\}`, "ms").exec(
+    declared,
+  );
   const own = Array.from(body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm), ([, property]) => property);
   const inherited = (bases?.split(",") ?? []).flatMap((base) => properties(base.trim()));
   return [...new Set([...own, ...inherited])].sort();
@@ -53,7 +55,11 @@ test("classes have the members that are declared", async () => {
   const device = await Device.open({ backend: "cpu" });
   const attention = await Attention.create({ numHeads: 2, device });
   const byHead = await attention.runByHead({ query: tensor([1, 2, 4]) });
-  for (const [type, object] of [[Device, device], [Attention, attention], [ByHead, byHead]]) {
+  for (const [type, object] of [
+    [Device, device],
+    [Attention, attention],
+    [ByHead, byHead],
+  ]) {
     const there = offered(object).filter((name) => !INTERNAL[type.name].includes(name));
     assert.deepEqual(there, members(type.name), type.name);
   }

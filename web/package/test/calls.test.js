@@ -101,7 +101,10 @@ test("the reference is the truth, rounded once", async () => {
   const call = { query, validLens: [3, 5], bias: tensor([5, 5], 7) };
   const reference = await attention.reference(call);
   const { output, weights } = await attention.verify(reference, call);
-  for (const [verified, { data }] of [[output, reference.output], [weights, reference.weights]]) {
+  for (const [verified, { data }] of [
+    [output, reference.output],
+    [weights, reference.weights],
+  ]) {
     const largest = data.reduce((most, number) => Math.max(most, Math.abs(number)), 0);
     assert.ok(verified.maxError <= 2 ** -24 * largest, `${verified.maxError} of ${largest}`);
     assert.ok(verified.referenceError > 0, "plain arithmetic in 32 bits is another answer");
@@ -142,7 +145,10 @@ test("nothing is left in memory of what was freed", async () => {
     for (let round = 0; round < 20; round += 1) {
       await once(backend);
     }
-    assert.ok(memory.buffer.byteLength - before < 2 ** 20, `${memory.buffer.byteLength - before} bytes more on ${backend}`);
+    assert.ok(
+      memory.buffer.byteLength - before < 2 ** 20,
+      `${memory.buffer.byteLength - before} bytes more on ${backend}`,
+    );
   }
 });
 
@@ -162,12 +168,18 @@ test("masks do what they say", async () => {
   assert.ok([1, 2, 3, 4].every((key) => causal.data[key] === 0));
   const { weights: lens } = await attention.run({ query, validLens: new Int32Array([1, 0]), returnWeights: true });
   assert.equal(lens.data[0], 1);
-  assert.ok(lens.data.subarray(50).every((weight) => weight === 0), "no key, no weight");
+  assert.ok(
+    lens.data.subarray(50).every((weight) => weight === 0),
+    "no key, no weight",
+  );
   const { weights: window } = await attention.run({ query, window: 1, returnWeights: true });
-  assert.ok(window.data.every((weight, place) => weight === (place % 25 % 6 === 0 ? 1 : 0)));
+  assert.ok(window.data.every((weight, place) => weight === ((place % 25) % 6 === 0 ? 1 : 0)));
   const shifted = await attention.run({ query, causal: true, queryOffset: -2, returnWeights: true });
   assert.ok(shifted.weights.data.subarray(0, 10).every((weight) => weight === 0));
-  const bias = { data: Float32Array.from({ length: 25 }, (_, place) => (place % 5 === 0 ? 0 : -Infinity)), shape: [5, 5] };
+  const bias = {
+    data: Float32Array.from({ length: 25 }, (_, place) => (place % 5 === 0 ? 0 : -Infinity)),
+    shape: [5, 5],
+  };
   const { weights: biased } = await attention.run({ query, bias, returnWeights: true });
   assert.ok(biased.data.every((weight, place) => weight === (place % 5 === 0 ? 1 : 0)));
 });
@@ -186,18 +198,34 @@ test("heads are switched off alike in every way", async () => {
     const byHead = await layer.runByHead({ query });
     const whole = await layer.run({ query });
     assert.ok((await layer.verify(byHead, { query })).ok);
-    for (const [off, headScale] of [[[0], [0, 1]], [[1], [1, 0]], [[0, 1], [0, 0]], [[], [1, 1]]]) {
+    for (const [off, headScale] of [
+      [[0], [0, 1]],
+      [[1], [1, 0]],
+      [
+        [0, 1],
+        [0, 0],
+      ],
+      [[], [1, 1]],
+    ]) {
       const scaled = await layer.run({ query, headScale, verify: true });
       assert.ok(scaled.verification.ok);
       const without = byHead.outputWithout(off);
       const { output: verified } = await layer.verify({ output: without }, { query, headScale });
       assert.ok(verified.ok, `${off}: ${JSON.stringify(verified)}`);
-      const [moved, all] = [0, 1].map((which) => Math.hypot(...whole.output.data.map((o, i) => (which ? o : without.data[i] - o))));
+      const [moved, all] = [0, 1].map((which) =>
+        Math.hypot(...whole.output.data.map((o, i) => (which ? o : without.data[i] - o))),
+      );
       assert.ok(Math.abs(byHead.without(off).relative - moved / all) < 1e-5);
     }
     assert.equal(byHead.withoutEach().length, 2);
     assert.deepEqual(byHead.withoutEach()[1], byHead.without([1, 1]));
-    assert.deepEqual(byHead.pruningOrder().map(({ head }) => head).sort(), [0, 1]);
+    assert.deepEqual(
+      byHead
+        .pruningOrder()
+        .map(({ head }) => head)
+        .sort(),
+      [0, 1],
+    );
     assert.throws(() => byHead.without([2]), { name: "MultiheadError", code: "bad-input" });
     assert.equal(byHead.summed, weights !== undefined);
   }
@@ -239,7 +267,10 @@ test("the graph is told as data", async () => {
   const { values, nodes } = told.rewritten;
   for (const node of nodes) {
     assert.equal(values[node.output].node, node.id);
-    assert.ok(node.inputs.every((id) => values[id].source !== "node" || values[id].node < node.id), "edges go forward");
+    assert.ok(
+      node.inputs.every((id) => values[id].source !== "node" || values[id].node < node.id),
+      "edges go forward",
+    );
   }
   assert.equal(values.filter(({ isOutput }) => isOutput).length, 2);
   const steps = told.steps.reduce((sum, { flops }) => sum + flops, 0);
@@ -248,7 +279,9 @@ test("the graph is told as data", async () => {
   assert.match(told.text, /query · W_qᵀ/);
   assert.deepEqual(told.sizes, { numHeads: 2, numKvHeads: 2, headDim: 4, valueDim: 4, scale: 0.5 });
   const given = { query, causal: true, mask: { data: Array(25).fill(true), shape: [5, 5] } };
-  const [ofTensors, ofShapes] = [given, { query: [2, 5, 8], causal: true, mask: [5, 5] }].map((call) => attention.explain(call));
+  const [ofTensors, ofShapes] = [given, { query: [2, 5, 8], causal: true, mask: [5, 5] }].map((call) =>
+    attention.explain(call),
+  );
   assert.deepEqual(await ofTensors, await ofShapes, "a tensor stands for its shape");
   const streamed = await attention.explain({ query: [2, 5, 8], fused: "on" });
   assert.equal(streamed.rewriting.streams, true);
@@ -264,7 +297,10 @@ test("a kernel can be asked for", async () => {
   for (const kernel of kernels.matmul) {
     const call = { query, preferredKernels: [kernel], fused: "off" };
     const { steps } = await attention.explain(call);
-    assert.ok(steps.some((step) => step.kernel === kernel), kernel);
+    assert.ok(
+      steps.some((step) => step.kernel === kernel),
+      kernel,
+    );
     assert.ok((await attention.run({ ...call, verify: true })).verification.ok, kernel);
   }
 });

@@ -55,9 +55,12 @@ for (const backend of backends) {
 }
 
 test("a wrong answer is noticed", async () => {
-  const { attention, inputs, expected, tolerance } = await Attention.fromCase(await caseBytes("head_dim_7.safetensors"), {
-    device: devices.webgpu,
-  });
+  const { attention, inputs, expected, tolerance } = await Attention.fromCase(
+    await caseBytes("head_dim_7.safetensors"),
+    {
+      device: devices.webgpu,
+    },
+  );
   const answer = await attention.run(inputs);
   answer.output.data[3] += 0.5;
   const comparison = await Attention.compare(answer, expected, tolerance);

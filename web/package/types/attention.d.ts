@@ -42,8 +42,8 @@ export interface AttentionOptions {
   /** What scores are multiplied with; by default 1/√d. Any finite number, 0 and negative ones too. */
   scale?: number;
   /**
-   * The projections, or the bytes of a `.safetensors` file that has them in D2L's, PyTorch's, BERT's, Llama's or GPT-2's
-   * layout; without, core attention: query, key and value are used as projected heads side by side.
+   * The projections, or the bytes of a `.safetensors` file that has them in D2L's, PyTorch's, BERT's, Llama's or
+   * GPT-2's layout; without, core attention: query, key and value are used as projected heads side by side.
    */
   weights?: Projections | Uint8Array | ArrayBuffer;
   /** Where the names of the weights begin in the file: `"encoder.layer.3."`. */
@@ -87,7 +87,10 @@ export class Attention {
   runByHead(options: ByHeadOptions): Promise<ByHead>;
   /** The reference on the CPU, in 64-bit floats rounded once at the end: the truth that `verify` measures against. */
   reference(options: AttentionInputs & CallOptions): Promise<{ readonly output: Tensor; readonly weights: Tensor }>;
-  /** What a call of these shapes would do on this device, or on the portable profile where the CPU computes. */
+  /**
+   * What a call of these shapes would do on this device, or on the portable profile where the CPU computes. The inputs
+   * of a call will do for their shapes.
+   */
   explain(shape: CallShape): Promise<Explanation>;
   /** Holds an answer against an expected one, elementwise: |got − expected| ≤ tolerance · (1 + |expected|). */
   static compare(

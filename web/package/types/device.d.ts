@@ -39,7 +39,12 @@ export interface Probe {
   /** The same as a sentence for a person. */
   readonly message: string | null;
   /** Of the adapter that there is. */
-  readonly adapter: { readonly name: string; readonly vendor: string; readonly architecture: string; readonly software: boolean } | null;
+  readonly adapter: {
+    readonly name: string;
+    readonly vendor: string;
+    readonly architecture: string;
+    readonly software: boolean;
+  } | null;
 }
 
 /** How a device ended. */
@@ -76,7 +81,7 @@ export class Device {
   /** Names of the kernels that this package can run in a browser, by op: `{ matmul: [...], softmax: [...], … }`. */
   kernels(): Readonly<Record<string, readonly string[]>>;
   /**
-   * Gives the memory back; a device that this package opened is destroyed, and lost to the attentions on it. Idempotent.
+   * Gives the memory back; a device that this package opened is destroyed, and lost to its attentions. Idempotent.
    */
   free(): void;
   [Symbol.dispose](): void;

@@ -133,7 +133,12 @@ export interface ShapesReport {
   readonly numHeads: number;
   readonly calls: readonly {
     readonly about: string;
-    readonly steps: readonly { readonly op: string; readonly name: string; readonly shape: readonly number[]; readonly how: string }[];
+    readonly steps: readonly {
+      readonly op: string;
+      readonly name: string;
+      readonly shape: readonly number[];
+      readonly how: string;
+    }[];
     /** The axes of what the device gave back. */
     readonly output: readonly number[];
   }[];

@@ -6,7 +6,10 @@ import type { Tensor, TensorLike } from "./tensors.js";
 export function toNpy(tensor: TensorLike): Uint8Array;
 
 /** The bytes of a `.safetensors` file of f32 tensors. The same tensors give the same bytes. */
-export function toSafetensors(tensors: Readonly<Record<string, TensorLike>>, metadata?: Readonly<Record<string, string>>): Promise<Uint8Array>;
+export function toSafetensors(
+  tensors: Readonly<Record<string, TensorLike>>,
+  metadata?: Readonly<Record<string, string>>,
+): Promise<Uint8Array>;
 
 /** The tensors of a `.safetensors` file (F16, BF16, F32, F64; as f32), and its metadata. */
 export function fromSafetensors(bytes: Uint8Array | ArrayBuffer): Promise<{

@@ -9,7 +9,7 @@ export interface Progress {
 
 /** Wall time in milliseconds. */
 export interface Timing {
-  /** Choosing kernels, making buffers and pipelines, uploading parameters; 0 where the same call was compiled before. */
+  /** Choosing kernels, making buffers and pipelines, uploading parameters; 0 where the call was compiled before. */
   readonly compile: number;
   /** Handing the inputs to the queue. */
   readonly upload: number;

@@ -37,5 +37,10 @@ export interface Verification {
 export interface Comparison {
   readonly ok: boolean;
   readonly maxError: number;
-  readonly worst: { readonly tensor: string; readonly index: readonly number[]; readonly got: number; readonly expected: number } | null;
+  readonly worst: {
+    readonly tensor: string;
+    readonly index: readonly number[];
+    readonly got: number;
+    readonly expected: number;
+  } | null;
 }

@@ -7,7 +7,9 @@ import { Attention, Device } from "./package/index.js";
 
 /** What to ask for in each round: nothing, so that the profile chooses; then each kernel that is one of several. */
 function rounds(device) {
-  const kernels = Object.values(device.kernels()).filter((ofOp) => ofOp.length > 1).flat();
+  const kernels = Object.values(device.kernels())
+    .filter((ofOp) => ofOp.length > 1)
+    .flat();
   const streams = (name) => name.startsWith("attention");
   const each = kernels.map((kernel) => ({ preferred: [kernel], fused: streams(kernel) ? "on" : "off" }));
   return [{ preferred: [], fused: "auto" }, { preferred: [], fused: "on" }, ...each];
@@ -45,7 +47,9 @@ async function shaders() {
   device.destroy();
   return {
     variants: variants.length,
-    faults: variants.filter(({ said }) => said.length > 0).map(({ kernel, said }) => `${kernel.name}: ${said.join("; ")}`),
+    faults: variants
+      .filter(({ said }) => said.length > 0)
+      .map(({ kernel, said }) => `${kernel.name}: ${said.join("; ")}`),
     missed: missed.map(({ kernel }) => kernel.name),
   };
 }
