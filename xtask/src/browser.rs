@@ -29,7 +29,7 @@ const FLAGS: [&str; 9] = [
     "--disable-quic",
 ];
 
-/// How long the page may take; it takes seconds.
+/// How long the page may take; SwiftShader compiles for minutes on a small machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What the test needs.
