@@ -40,8 +40,7 @@ pub(super) fn profile(
     let mut begun = start;
     let run = timed(graph, layer, given, &mut |node, block| {
         let now = Instant::now();
-        let (step, flops) = (step(graph, node, block), graph.block_flops(node, block));
-        steps.push(ProfileStep { step, flops, start: begun - start, took: now - begun });
+        steps.push(ProfileStep { step: step(graph, node, block), start: begun - start, took: now - begun });
         begun = now;
     })?;
     Ok((run, Profile { clock: Clock::Host, steps }))
@@ -72,5 +71,6 @@ fn step(graph: &Graph, node: &Node, block: &Block) -> PlanStep {
         output: name(node.output),
         shape: block.sizes(),
         workgroups: [1; 3],
+        flops: graph.block_flops(node, block),
     }
 }

@@ -175,7 +175,7 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
     };
     let scores = Pattern::ALL.map(|pattern| (pattern, score(pattern)));
     let share = |wanted: Pattern| scores.iter().find(|(pattern, _)| *pattern == wanted).and_then(|(_, score)| *score);
-    let (pattern, pattern_score) = nearest(&scores);
+    let nearest = Pattern::nearest(&scores);
     HeadSurvey {
         head,
         entropy_bits: mean_of(|head| head.entropy_bits),
@@ -186,41 +186,16 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
         share_on_self: share(Pattern::Itself),
         share_on_first: share(Pattern::First),
         share_on_separator: share(Pattern::Separator),
-        pattern,
-        pattern_score,
+        pattern: nearest.map(|(pattern, _)| pattern),
+        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
         without,
         relations: Vec::new(),
     }
 }
 
-/// The pattern of the highest score, the first of equals; none where there is no score, or one is NaN.
-fn nearest(scores: &[(Pattern, Option<f64>)]) -> (Option<Pattern>, f64) {
-    let mut nearest = (None, f64::NAN);
-    for (pattern, score) in scores.iter().filter_map(|&(pattern, score)| Some((pattern, score?))) {
-        if score.is_nan() {
-            return (None, f64::NAN);
-        }
-        if nearest.0.is_none() || score > nearest.1 {
-            nearest = (Some(pattern), score);
-        }
-    }
-    nearest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_pattern_is_the_first_of_the_best_and_none_beside_nan() {
-        let scores =
-            |first: f64| [(Pattern::Previous, None), (Pattern::Next, Some(0.5)), (Pattern::First, Some(first))];
-        assert_eq!(nearest(&scores(0.5)), (Some(Pattern::Next), 0.5));
-        assert_eq!(nearest(&scores(0.6)), (Some(Pattern::First), 0.6));
-        let (none, score) = nearest(&scores(f64::NAN));
-        assert!(none.is_none() && score.is_nan());
-        assert!(nearest(&[(Pattern::Next, None)]).0.is_none());
-    }
 
     /// A sentence of two tokens beside one of one token, which has no neighbour, with this weight in its map.
     fn beside(weight: f32) -> HeadSurvey {
