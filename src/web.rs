@@ -23,7 +23,7 @@ pub use call::{JsCall, JsCase, JsProjections, JsTensor};
 pub use case::open_case;
 pub use device::{Instance, Place, kernel_names};
 pub use experiments::{alignment, copy_both, heads_are_free, shapes};
-pub use fault::Fault;
+pub use fault::{Fault, on_panic};
 pub use files::{compare, from_safetensors, to_safetensors};
 pub use heads::head_statistics;
 pub use layer::Layer;

@@ -31,6 +31,9 @@ pub struct Options {
     pub runs: usize,
 }
 
+/// The largest d: its four projections take a gigabyte.
+pub const WIDEST: usize = 8192;
+
 impl Default for Options {
     /// d = 256, h = 1, 2, 4, 8, n = 64, 5 runs.
     fn default() -> Self {
@@ -96,7 +99,7 @@ pub async fn run_with_progress(
     between("the number of widths", options.num_hiddens.len(), 1, 16)?;
     between("the number of head counts", options.heads.len(), 1, 16)?;
     for &num_hiddens in &options.num_hiddens {
-        between("num_hiddens", num_hiddens, 1, 8192)?;
+        between("num_hiddens", num_hiddens, 1, WIDEST)?;
         for &num_heads in &options.heads {
             between("the number of heads", num_heads, 1, 4096)?;
             divides("num_hiddens", num_hiddens, "the number of heads", num_heads)?;

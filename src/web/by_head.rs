@@ -95,10 +95,17 @@ impl ByHead {
 impl ByHead {
     pub(super) fn new(run: OutputByHead, inputs: &AttentionInputs, counted: Option<Vec<u32>>) -> Result<Self, Error> {
         let [batch, num_heads, rows, _] = axes(&run);
-        let counted = match counted {
+        let counted: Vec<_> = match counted {
             Some(counted) => counted.into_iter().map(|rows| rows as usize).collect(),
             None => valid_rows(inputs).unwrap_or_else(|| vec![rows; batch]),
         };
+        if let Some((entry, more)) = counted.iter().enumerate().find(|&(_, &counted)| counted > rows) {
+            return Err(Error::OutOfRange {
+                what: format!("counted[{entry}]"),
+                value: more.to_string(),
+                allowed: format!("must not be above the number of queries, {rows}"),
+            });
+        }
         let mut products = HeadProducts::new(num_heads);
         products.add(&run, &counted)?;
         Ok(Self { run, products })

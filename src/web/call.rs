@@ -45,9 +45,9 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     fn causal(this: &JsCall) -> bool;
     #[wasm_bindgen(method, getter, js_name = queryOffset)]
-    fn query_offset(this: &JsCall) -> f64;
+    fn query_offset(this: &JsCall) -> i64;
     #[wasm_bindgen(method, getter)]
-    fn window(this: &JsCall) -> Option<f64>;
+    fn window(this: &JsCall) -> Option<u64>;
     #[wasm_bindgen(method, getter)]
     pub(super) fn scale(this: &JsCall) -> Option<f64>;
     #[wasm_bindgen(method, getter)]
@@ -146,8 +146,8 @@ impl JsCall {
             attend_mask: self.mask().map(|tensor| tensor.booleans()).transpose()?,
             bias: optional(self.bias())?,
             causal: self.causal(),
-            query_offset: whole(self.query_offset()),
-            window: self.window_width(),
+            query_offset: self.query_offset(),
+            window: self.window(),
         };
         let query = self.query().tensor()?;
         Ok(AttentionInputs { query, key: optional(self.key())?, value: optional(self.value())?, mask })
@@ -164,13 +164,9 @@ impl JsCall {
             attend_mask: axes(self.mask()),
             bias: axes(self.bias()),
             causal: self.causal(),
-            query_offset: whole(self.query_offset()),
-            window: self.window_width(),
+            query_offset: self.query_offset(),
+            window: self.window(),
         }
-    }
-
-    fn window_width(&self) -> Option<u64> {
-        self.window().map(|window| whole(window).unsigned_abs())
     }
 
     /// How the call is to be computed.

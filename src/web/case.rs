@@ -1,14 +1,14 @@
 //! Case files: opened, and written.
 
-use js_sys::{Array, Float64Array, Uint8Array};
-use wasm_bindgen::JsValue;
+use js_sys::{Array, Float64Array, Object, Uint8Array};
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast as _, JsValue};
 
 use super::call::{JsCall, JsCase, optional};
 use super::device::Place;
 use super::fault::Fault;
 use super::layer::Layer;
-use super::object::{axes, object, optional_tensor, plain, tensor};
+use super::object::{axes, integer, object, optional_tensor, plain, set, tensor};
 use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mask, Settings};
 
 /// Opens the bytes of a case file: `OpenedCase` of the package, with a [`Layer`] as `layer`.
@@ -19,7 +19,9 @@ use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mas
 pub fn open_case(place: &Place, bytes: &[u8]) -> Result<JsValue, Fault> {
     let case = Case::from_bytes(bytes, &CaseOptions::default())?;
     // Says what a layer of its parts would not: that dropout asks for training.
-    case.attention()?;
+    case.attention()?.check(&case.inputs)?;
+    let named = case.tokens.as_ref().map_or(0, Vec::len);
+    (0..named).try_for_each(|entry| case.tokens_of(entry).map(|_| ()))?;
     let tolerance = case.tolerance();
     let layer = Layer::of(place.device(), case.config()?, case.weights)?;
     let expected = object([
@@ -33,7 +35,7 @@ pub fn open_case(place: &Place, bytes: &[u8]) -> Result<JsValue, Fault> {
         ("tolerance", tolerance.into()),
         ("about", plain(&case.about)),
         ("tokens", plain(&case.tokens)),
-        ("settings", plain(&case.settings)),
+        ("settings", settings_told(&case.settings)),
     ]))
 }
 
@@ -80,9 +82,26 @@ fn inputs_told(inputs: &AttentionInputs) -> JsValue {
         ("mask", attend_mask.as_ref().map_or(JsValue::NULL, booleans)),
         ("bias", optional_tensor(bias.as_ref())),
         ("causal", (*causal).into()),
-        ("queryOffset", (*query_offset as f64).into()),
-        ("window", window.map_or(JsValue::NULL, |window| (window as f64).into())),
+        ("queryOffset", integer((*query_offset).into())),
+        ("window", window.map_or(JsValue::NULL, |window| integer(window.into()))),
     ])
+}
+
+/// `CaseSettings` of the package.
+fn settings_told(settings: &Settings) -> JsValue {
+    let wide = [
+        ("query_offset", settings.query_offset.map(i128::from)),
+        ("window", settings.window.map(i128::from)),
+        ("seed", settings.seed.map(i128::from)),
+    ];
+    let narrow = Settings { query_offset: None, window: None, seed: None, ..settings.clone() };
+    let told: Object = plain(&narrow).unchecked_into();
+    for (name, number) in wide {
+        if let Some(number) = number {
+            set(&told, name, &integer(number));
+        }
+    }
+    told.into()
 }
 
 fn integers(tensor: &HostTensor<i64>) -> JsValue {

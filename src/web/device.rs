@@ -16,10 +16,13 @@ use crate::{CpuReason, Device, Error, Gpu, GpuOptions};
 #[derive(Debug)]
 pub struct Instance(wgpu::Instance);
 
-/// A device, shared by all layers on it.
+/// A device, shared by all layers on it, and what it is called.
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct Place(Rc<Device>);
+pub struct Place {
+    device: Rc<Device>,
+    name: String,
+}
 
 impl Default for Instance {
     fn default() -> Self {
@@ -38,25 +41,25 @@ impl Instance {
         Self(wgpu::Instance::new(descriptor))
     }
 
-    /// A device of the library's own, on the best adapter.
+    /// A device of the library's own, on the best adapter. The package knows more of what it is called than wgpu.
     ///
     /// # Errors
     /// "no-adapter", "gpu-refused".
-    pub async fn open(self) -> Result<Place, Fault> {
+    pub async fn open(self, name: String) -> Result<Place, Fault> {
         let gpu = Gpu::open_of(&self.0, &GpuOptions::default()).await?;
-        Ok(Place(Rc::new(Device::Gpu(gpu))))
+        Ok(Place { device: Rc::new(Device::Gpu(gpu)), name })
     }
 
     /// The device that the instance's only adapter has, which is a page's own.
     ///
     /// # Errors
     /// "limit-exceeded" where the device was given less than the kernels need, "device-lost".
-    pub async fn adopt(self) -> Result<Place, Fault> {
+    pub async fn adopt(self, name: String) -> Result<Place, Fault> {
         let adapter = self.0.request_adapter(&wgpu::RequestAdapterOptions::default()).await;
         let adapter = adapter.map_err(|refusal| refused(&refusal))?;
         let opened = adapter.request_device(&wgpu::DeviceDescriptor::default()).await;
         let (device, queue) = opened.map_err(|refusal| refused(&refusal))?;
-        Ok(Place(Rc::new(Device::Gpu(Gpu::adopt(&device, &queue)?))))
+        Ok(Place { device: Rc::new(Device::Gpu(Gpu::adopt(&device, &queue)?)), name })
     }
 }
 
@@ -69,21 +72,22 @@ impl Place {
     /// The CPU.
     #[must_use]
     pub fn cpu() -> Self {
-        Self(Rc::new(Device::Cpu(CpuReason::Chosen)))
+        let device = Device::Cpu(CpuReason::Chosen);
+        Self { name: device.name().into(), device: Rc::new(device) }
     }
 
-    /// The adapter's name, or "cpu".
+    /// What it was called when it was opened, or "cpu".
     #[must_use]
     #[wasm_bindgen(getter)]
     pub fn name(&self) -> String {
-        self.0.name().into()
+        self.name.clone()
     }
 
     /// The `GPUDevice`; undefined on the CPU.
     #[must_use]
     #[wasm_bindgen(getter)]
     pub fn gpu(&self) -> JsValue {
-        match &*self.0 {
+        match &*self.device {
             Device::Gpu(gpu) => {
                 gpu.device().as_webgpu().map_or(JsValue::UNDEFINED, |device| JsValue::from(device.clone()))
             }
@@ -93,7 +97,7 @@ impl Place {
 
     /// The same device for another owner.
     pub(super) fn device(&self) -> Rc<Device> {
-        Rc::clone(&self.0)
+        Rc::clone(&self.device)
     }
 }
 

@@ -1,7 +1,11 @@
 //! Errors on their way to JavaScript.
 
+use std::cell::RefCell;
+
+use js_sys::Function;
 use serde::Serialize;
 use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::object::plain;
 use crate::Error;
@@ -47,4 +51,23 @@ fn code(error: &Error) -> &'static str {
         Error::Gpu { .. } => "gpu-refused",
         _ => "bad-input",
     }
+}
+
+thread_local! {
+    /// Who is told of a panic.
+    static LISTENER: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
+/// Says who is told of a panic, before it ends the wasm: a promise that waits for what panicked is never settled.
+#[wasm_bindgen(js_name = onPanic)]
+pub fn on_panic(listener: Function) {
+    LISTENER.set(Some(listener));
+    std::panic::set_hook(Box::new(|panic| {
+        LISTENER.with_borrow(|listener| {
+            if let Some(listener) = listener {
+                // Nobody is left who could be told that telling failed.
+                let _ = listener.call1(&JsValue::NULL, &panic.to_string().into());
+            }
+        });
+    }));
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::call::{JsTensor, whole};
+use super::call::JsTensor;
 use super::fault::Fault;
 use super::object::plain;
 use crate::heads::links::{LINKS, LinkScore, Places, Relation};
@@ -63,7 +63,7 @@ pub fn head_statistics(
     weights: &JsTensor,
     batch: u32,
     num_valid: Option<u32>,
-    query_offset: f64,
+    query_offset: i64,
     tokens: Vec<String>,
 ) -> Result<JsValue, Fault> {
     let weights = weights.tensor()?;
@@ -72,7 +72,7 @@ pub fn head_statistics(
     let padding = tokens.iter().position(|token| token == PADDING_TOKEN);
     let num_valid = num_valid.map(|count| count as usize).or(padding.map(|place| place.min(num_queries)));
     let num_placed_keys = (!tokens.is_empty()).then(|| padding.unwrap_or(tokens.len()));
-    let counted = CountedQueries { num_valid, query_offset: whole(query_offset), num_placed_keys };
+    let counted = CountedQueries { num_valid, query_offset, num_placed_keys };
     let heads = statistics(&weights, batch as usize, counted)?;
     let sentence = Sentence::new(tokens, counted);
     Ok(plain(&heads.iter().zip(&maps).map(|(head, map)| sentence.told(head, map)).collect::<Vec<_>>()))

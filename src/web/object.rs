@@ -2,14 +2,23 @@
 
 use std::time::Duration;
 
-use js_sys::{Float32Array, Object, Reflect};
+use js_sys::{BigInt, Float32Array, Object, Reflect};
 use serde::Serialize;
 use serde_wasm_bindgen::Serializer;
 use wasm_bindgen::JsValue;
 
 use crate::{HostTensor, Shape};
 
-/// A plain object: maps are objects too, what is absent is null, numbers beyond JSON (NaN) stay what they are.
+/// Up to here a double has every whole number.
+const LARGEST_SAFE: u128 = (1 << 53) - 1;
+
+/// A whole number: a number where a double has it exactly, else a `BigInt`.
+pub(super) fn integer(number: i128) -> JsValue {
+    if number.unsigned_abs() <= LARGEST_SAFE { (number as f64).into() } else { BigInt::from(number).into() }
+}
+
+/// A plain object: maps are objects too, what is absent is null, numbers beyond JSON (NaN) stay what they are. Whole
+/// numbers have to be such as a double has exactly; others go through [`integer`].
 pub(super) fn plain(value: &impl Serialize) -> JsValue {
     value
         .serialize(&Serializer::json_compatible())

@@ -59,7 +59,7 @@ test("letters of any two words find their partners", async () => {
   assert.match(await text("#alignment-said"), /a: no partner/);
   assert.match(
     await page.getAttribute("#alignment-map", "aria-label"),
-    /2 queries by 2 keys\. Strongest: b to b (9\d|100) %/,
+    /2 queries by 2 keys\. Strongest: b to b (9\d|100)\s%/,
   );
   assert.match(new URL(page.url()).hash, /asks=ab&asked=bc/);
   await page.fill("#alignment-key", " ");

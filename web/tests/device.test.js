@@ -172,7 +172,7 @@ test("the page shows how far the model has come", async (t) => {
       new MutationObserver(() => window.bars.push(bar.value)).observe(bar, { attributes: true });
     });
   });
-  await page.goto(addressOf());
+  await page.goto(addressOf("device=cpu"));
   await computed(page);
   const bars = await page.evaluate(() => window.bars);
   assert.ok(

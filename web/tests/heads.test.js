@@ -8,21 +8,29 @@ let browser;
 let page;
 let faults;
 
+// The model's layers have 19.3 MFLOP each, which SwiftShader is spared but for the first visit.
 before(async () => {
   browser = await openBrowser();
-  ({ page, faults } = await openPage(browser, ""));
+  ({ page, faults } = await openPage(browser, "device=cpu"));
 });
 after(() => browser.close());
 
 const text = (selector) => page.locator(selector).innerText();
 const grid = (layer, head) => page.locator("#grid button").nth(layer * 12 + head);
 
-test("a visitor sees at once which word a head connects", async () => {
-  assert.equal(await page.locator("#grid button").count(), 72);
-  assert.equal(await page.locator("#sentence option").count(), 8);
-  assert.match(await text("#finding"), /^In layer 3, head 1, it looks most at trophy: 61 % of its attention\.$/);
-  assert.equal(await text("#map-title"), "Layer 3, head 1");
-  assert.match(await text("#badge"), /^proved to \d\.\de-\d+$/);
+test("a visitor sees at once which word a head connects, on the GPU and on the CPU", async () => {
+  const visit = await openPage(browser, "");
+  assert.match(await visit.page.innerText("#device-chip"), /swiftshader/);
+  for (const { page } of [visit, { page }]) {
+    const text = (selector) => page.locator(selector).innerText();
+    assert.equal(await page.locator("#grid button").count(), 72);
+    assert.equal(await page.locator("#sentence option:enabled").count(), 8);
+    assert.match(await text("#finding"), /^In layer 3, head 1, it looks most at trophy: 61\s% of its attention\.$/);
+    assert.equal(await text("#map-title"), "Layer 3, head 1");
+    assert.match(await text("#badge"), /^proved to \d\.\de-\d+$/);
+  }
+  assert.deepEqual(visit.faults, []);
+  await visit.page.context().close();
 });
 
 test("every row of the map sums to 1 and the words stand on both axes", async () => {
@@ -156,7 +164,7 @@ function moved(heads, file) {
 test("heads that are switched off move the output by what their parts are", async () => {
   const file = safetensors((await download(page, "case")).bytes);
   const said = async (begin) => {
-    const pattern = `^${begin} by ([\\d.]+) % of its length \\(cosine (-?[\\d.]+)\\)\\.`;
+    const pattern = `^${begin} by ([\\d.]+)\\s% of its length \\(cosine (-?[\\d.]+)\\)\\.`;
     await page.waitForFunction(
       (text) => new RegExp(text).test(document.querySelector("#without").textContent),
       pattern,
@@ -216,6 +224,8 @@ test("lines thin out with the threshold, and one token's lines can be had alone"
 });
 
 test("the machine is drawn with shapes, kernels and times", async () => {
+  const { page, faults } = await openPage(browser, "source=random&sizes=8.12.8.1&head=0.0");
+  const text = (selector) => page.locator(selector).innerText();
   await page.locator("#machine").scrollIntoViewIfNeeded();
   await page.waitForSelector("#graph-frame svg");
   const boxes = await page
@@ -223,7 +233,7 @@ test("the machine is drawn with shapes, kernels and times", async () => {
     .evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
   assert.equal(boxes.length, 11);
   assert.ok(
-    boxes.some((label) => /^softmax: weights \(12, 16, 16\), .*, kernel softmax_\w+, [\d.]+ m?s$/.test(label)),
+    boxes.some((label) => /^softmax: weights \(12, 8, 8\), .*, kernel softmax_\w+, [\d.]+ m?s$/.test(label)),
     boxes.join("\n"),
   );
   assert.equal(await page.locator("#graph-frame .edge").count(), 10);
@@ -232,14 +242,31 @@ test("the machine is drawn with shapes, kernels and times", async () => {
     parts.map((part) => part.split(/\s/)[0]),
     ["compile", "upload", "GPU", "readback"],
   );
+  // One name, wherever it is told.
+  for (const place of ["#device-warning", "#device", "#device-chip", "#verdict"])
+    assert.match(await text(place), /google swiftshader/, place);
   assert.match(await text("#device-warning"), /software adapter/);
-  assert.match(await text("#device"), /google, swiftshader/);
   const note = await text("#measure-note");
-  assert.match(note, /^layer 1: 11 dispatches, 19\.3 MFLOP, /);
+  // 8nd² + 4n²d for n = 8, d = 96.
+  assert.match(note, /^11 dispatches, 614 kFLOP, /);
   await page.selectOption("#graph-kind", "graph");
   await page.waitForFunction(() => document.querySelectorAll("#graph-frame .node").length === 11);
   await page.click("#measure");
   await page.waitForFunction((note) => document.querySelector("#measure-note").textContent !== note, note);
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("on the CPU the machine is a CPU", async () => {
+  assert.equal(await page.locator("#graph-frame .node").count(), 11);
+  const parts = await page.locator("#timing > div").allInnerTexts();
+  assert.deepEqual(
+    parts.map((part) => part.split(/\s/)[0]),
+    ["computing"],
+  );
+  assert.doesNotMatch(await text("#machine .columns"), /GPU \d|software: shaders|kernel/);
+  assert.match(await text("#device"), /no shaders/);
+  assert.match(await text("#measure-note"), /^layer 1: 11 dispatches, 19\.3 MFLOP, /);
 });
 
 test("the proof counts every number, and says it head by head", async () => {

@@ -1,5 +1,6 @@
 // A browser with a GPU that every machine has, pages in it, and what a page must never do.
 
+import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -89,17 +90,17 @@ export function addressOf(hash) {
   return hash ? `${URL_OF_PAGE}#${hash}` : URL_OF_PAGE;
 }
 
-/** Waits until everything that is shown was computed and proved. */
-export async function computed(page) {
-  const ready = () =>
-    document.querySelector("#badge").dataset.state === "good" &&
+/** Waits until everything that is shown was computed and judged: `good` is proved, `bad` has NaN or is wrong. */
+export async function computed(page, badge = "good") {
+  const ready = (badge) =>
+    document.querySelector("#badge").dataset.state === badge &&
     document.querySelector("#grid").ariaBusy === "false" &&
     document.querySelector("#without").textContent !== "";
-  await page.waitForFunction(ready, null, { timeout: PATIENCE });
+  await page.waitForFunction(ready, badge, { timeout: PATIENCE });
 }
 
 /** Does something that makes the page compute, and waits until it has: the old answer is not taken for the new one. */
-export async function recomputed(page, action) {
+export async function recomputed(page, action, badge = "good") {
   await page.evaluate(() => {
     window.wasStale = false;
     const grid = document.querySelector("#grid");
@@ -112,7 +113,24 @@ export async function recomputed(page, action) {
   });
   await action();
   await page.waitForFunction(() => window.wasStale, null, { timeout: PATIENCE });
-  await computed(page);
+  await computed(page, badge);
+}
+
+/** Drops things on the page as a visitor would; `files` are bytes by name. */
+export async function drop(page, files, text = null) {
+  const transfer = await page.evaluateHandle(
+    ([files, text]) => {
+      const transfer = new DataTransfer();
+      for (const [name, bytes] of files) transfer.items.add(new File([new Uint8Array(bytes)], name));
+      if (text !== null) transfer.setData("text/uri-list", text);
+      return transfer;
+    },
+    [Object.entries(files).map(([name, bytes]) => [name, [...bytes]]), text],
+  );
+  await page.dispatchEvent("body", "dragover", { dataTransfer: transfer });
+  assert.equal(await page.isVisible("#drop"), Object.keys(files).length > 0);
+  await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
+  assert.ok(await page.isHidden("#drop"));
 }
 
 /** The bytes of what a button lets the browser save. */
@@ -144,6 +162,20 @@ export function safetensors(bytes) {
     return new Float32Array(new Uint8Array(bytes.subarray(8 + length + start, 8 + length + end)).buffer);
   };
   return { metadata, tensors, floats };
+}
+
+/** The bytes of a case file; tensors are f32, named, with their shape. `settings` may be JSON. */
+export function caseOf(tensors, settings, metadata = {}) {
+  const attention = typeof settings === "string" ? settings : JSON.stringify(settings);
+  const header = { __metadata__: { attention, ...metadata } };
+  let end = 0;
+  for (const [name, { data, shape }] of Object.entries(tensors))
+    header[name] = { dtype: "F32", shape, data_offsets: [end, (end += 4 * data.length)] };
+  const json = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  const floats = Object.values(tensors).map(({ data }) => Buffer.from(Float32Array.from(data).buffer));
+  return Buffer.concat([length, json, ...floats]);
 }
 
 /** The map of the head in view, by the page's own CSV. */

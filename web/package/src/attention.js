@@ -5,6 +5,7 @@ import {
   bytes,
   finite,
   flag,
+  heard,
   isBuffer,
   kindOf,
   optional,
@@ -18,7 +19,7 @@ import {
 } from "./checks.js";
 import { BY_HEAD, CALL, callOf, CASE, caseOf, RUN, shapesOf } from "./calls.js";
 import { deviceOf, disposal, onlyOwn, OWN } from "./device.js";
-import { guarded, guardedAsync, MultiheadError } from "./errors.js";
+import { asInFile, guarded, guardedAsync, MultiheadError } from "./errors.js";
 import { load } from "./load.js";
 import { checkRoom } from "./room.js";
 import { compare, Layer, openCase } from "../wasm/multihead.js";
@@ -88,7 +89,7 @@ export class Attention {
     await load();
     checkRoom([file]);
     const device = await deviceOf(named, backend);
-    const { layer, ...opened } = guarded(() => openCase(device.place(), file));
+    const { layer, ...opened } = guarded(() => openCase(device.place(), file), asInFile);
     return { attention: new Attention(OWN, device, layer), ...opened };
   }
 
@@ -99,7 +100,7 @@ export class Attention {
   async run(given) {
     const call = callOf("the options of run", given, RUN);
     const verify = flag("verify", given.verify);
-    const answer = await this.#inTurn((layer) => layer.run(call));
+    const answer = await heard(call.onProgress, () => this.#inTurn((layer) => layer.run(call)));
     return verify ? { ...answer, verification: this.#verified(call, answer) } : answer;
   }
 

@@ -18,8 +18,8 @@ import {
   tensor,
   texts,
   text,
-  whole,
   wholes,
+  windowWidth,
 } from "./checks.js";
 import { checkRoom } from "./room.js";
 
@@ -80,7 +80,7 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
   return {
     causal: flag("causal", call.causal),
     queryOffset: queryOffset(call.queryOffset),
-    window: optional(call.window, (window) => whole("window", window, 1, Number.MAX_SAFE_INTEGER)),
+    window: optional(call.window, windowWidth),
     scale: optional(call.scale, (scale) => finite("scale", scale)),
     temperature,
     headScale: optional(call.headScale, headScale),

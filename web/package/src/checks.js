@@ -73,12 +73,40 @@ export function whole(what, value, least, most = MOST) {
 }
 
 /**
+ * A whole number of 64 bits: a number as far as it has all of them, or a bigint.
+ * @param {string} what
+ * @param {unknown} value
+ * @param {bigint} least
+ * @param {bigint} most
+ * @returns {bigint}
+ */
+function wide(what, value, least, most) {
+  if (typeof value === "bigint" && value >= least && value <= most) {
+    return value;
+  }
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) {
+    return BigInt(value);
+  }
+  const safe = Number.MAX_SAFE_INTEGER;
+  return refuse(
+    `${what} is ${shown(value)}, but must be a whole number between ${least} and ${most}, a bigint beyond ±${safe}`,
+  );
+}
+
+/**
  * Where the first query stands; 0 where nothing is said.
  * @param {unknown} value
  */
 export function queryOffset(value) {
-  const most = Number.MAX_SAFE_INTEGER;
-  return absent(value) ? 0 : whole("queryOffset", value, -most, most);
+  return absent(value) ? 0n : wide("queryOffset", value, -(2n ** 63n), 2n ** 63n - 1n);
+}
+
+/**
+ * How far a query sees.
+ * @param {unknown} value
+ */
+export function windowWidth(value) {
+  return wide("window", value, 1n, 2n ** 64n - 1n);
 }
 
 /**
@@ -297,11 +325,14 @@ export function bytes(what, value) {
   return refuse(`${what} should be a Uint8Array or an ArrayBuffer that was not given away, but is ${shown(value)}`);
 }
 
+/** @typedef {((about: any) => void) & { fault?: MultiheadError }} Listener */
+
 /**
- * A function that is called later and by itself, so that what it throws is nobody's but its own.
+ * A function that is called later and by itself, so that what it throws does not go through the wasm. What it threw
+ * first is its `fault`, after which it is not called again.
  * @param {string} what
  * @param {unknown} value
- * @returns {((about: any) => void) | undefined}
+ * @returns {Listener | undefined}
  */
 export function listener(what, value) {
   if (absent(value)) {
@@ -310,5 +341,33 @@ export function listener(what, value) {
   if (typeof value !== "function") {
     return refuse(`${what} is ${shown(value)}, but must be a function`);
   }
-  return (about) => queueMicrotask(() => value(about));
+  const call = (/** @type {any} */ about) => {
+    if (tell.fault) {
+      return;
+    }
+    try {
+      value(about);
+    } catch (cause) {
+      const said = cause instanceof Error ? cause.message : String(cause);
+      tell.fault = new MultiheadError("bad-input", `${what} threw (${said}); see the cause of this error`, { cause });
+    }
+  };
+  /** @type {Listener} */
+  const tell = (about) => queueMicrotask(() => call(about));
+  return tell;
+}
+
+/**
+ * What the work gives, unless its listener threw.
+ * @template T
+ * @param {Listener | undefined} listener
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+export async function heard(listener, work) {
+  const done = await work();
+  if (listener?.fault) {
+    throw listener.fault;
+  }
+  return done;
 }

@@ -75,7 +75,7 @@ export class Device {
     return new Device(
       OWN,
       guarded(() => Place.cpu()),
-      { owned: false, fallback },
+      { owned: true, fallback },
     );
   }
 
@@ -85,7 +85,7 @@ export class Device {
       throw found;
     }
     const instance = presenting(found.gpu, () => guarded(() => new Instance()));
-    const place = await guardedAsync(() => instance.open());
+    const place = await guardedAsync(() => instance.open(nameOf(found.adapter.info)));
     return new Device(OWN, place, { owned: true, fallback: null });
   }
 
@@ -106,7 +106,7 @@ export class Device {
       throw lostError(lost.message);
     }
     const instance = presenting(onlyDevice(gpu), () => guarded(() => new Instance()));
-    const place = await guardedAsync(() => instance.adopt());
+    const place = await guardedAsync(() => instance.adopt(nameOf(gpu.adapterInfo)));
     return new Device(OWN, place, { owned: false, fallback: null });
   }
 
@@ -116,8 +116,8 @@ export class Device {
     if (found instanceof MultiheadError) {
       return { webgpu: false, code: found.code, message: found.message, adapter: null };
     }
-    const { vendor, architecture, description, isFallbackAdapter } = found.adapter.info;
-    const told = { name: description || "unnamed adapter", vendor, architecture, software: isFallbackAdapter === true };
+    const { vendor, architecture, isFallbackAdapter } = found.adapter.info;
+    const told = { name: nameOf(found.adapter.info), vendor, architecture, software: isFallbackAdapter === true };
     return { webgpu: true, code: null, message: null, adapter: told };
   }
 
@@ -137,14 +137,17 @@ export class Device {
   /** The device for the wasm, unless it is gone. */
   place() {
     if (this.#place === undefined) {
-      throw new MultiheadError("freed", "the device was freed; open another one");
+      throw freedError();
     }
     this.checkAlive();
     return this.#place;
   }
 
-  /** Refuses to compute on a lost device, where everything looks like success. */
+  /** Refuses to compute on a lost device, where everything looks like success, and on one of ours that was freed. */
   checkAlive() {
+    if (this.#place === undefined && this.#owned) {
+      throw freedError();
+    }
     if (this.#end) {
       throw lostError(this.#end.message);
     }
@@ -181,6 +184,10 @@ export function onlyOwn(own, door) {
   }
 }
 
+function freedError() {
+  return new MultiheadError("freed", "the device was freed; open another one");
+}
+
 function lostError(/** @type {string} */ said) {
   const reason = said ? ` (${said})` : "";
   const sentence = `the GPU device was lost${reason}; open a device again, or compute on the CPU`;
@@ -195,6 +202,9 @@ const NONE = {
   unknown:
     "this browser has no WebGPU, or it is switched off; " +
     "use a current Chrome, Edge, Firefox or Safari, or compute on the CPU",
+  outside:
+    "there is no WebGPU outside of a browser by itself; " +
+    "give a device of the npm package webgpu to Device.open, or compute on the CPU",
   blocked:
     "the browser has WebGPU, but no adapter for this page: its GPU or driver is blocked or missing; " +
     "see chrome://gpu or about:support, or compute on the CPU",
@@ -209,7 +219,7 @@ async function adapter() {
   if (!gpu) {
     return globalThis.isSecureContext === false
       ? new MultiheadError("insecure-context", NONE.insecure)
-      : new MultiheadError("no-webgpu", NONE.unknown);
+      : new MultiheadError("no-webgpu", isBrowser() ? NONE.unknown : NONE.outside);
   }
   try {
     const found = await gpu.requestAdapter();
@@ -222,6 +232,19 @@ async function adapter() {
     return new MultiheadError("no-adapter", sentence, { cause });
   }
   return new MultiheadError("no-adapter", NONE.blocked);
+}
+
+/** Whether this is a page or a worker of one. */
+function isBrowser() {
+  return "isSecureContext" in globalThis;
+}
+
+/**
+ * What an adapter is called: by itself, or, as many browsers keep that to themselves, by its hardware.
+ * @param {{ description?: string, vendor?: string, architecture?: string }} info
+ */
+function nameOf({ description, vendor, architecture }) {
+  return description || [vendor, architecture].filter(Boolean).join(" ") || "unnamed adapter";
 }
 
 /**

@@ -39,27 +39,43 @@ function renamed(/** @type {string} */ sentence) {
 /** Once the wasm has failed where it must not, nothing that it says can be trusted. */
 let broken = /** @type {MultiheadError | undefined} */ (undefined);
 
+/** How to end what waits for the wasm: a promise of what panicked is never settled by itself. */
+const waiting = /** @type {Set<(fault: MultiheadError) => void>} */ (new Set());
+
+/**
+ * The wasm has come to its end: everything that waits for it, and everything that is asked for later, says so.
+ * @param {string} said
+ * @param {unknown} [cause]
+ */
+export function fallen(said, cause) {
+  broken ??= internal(said, cause);
+  waiting.forEach((reject) => reject(/** @type {MultiheadError} */ (broken)));
+  waiting.clear();
+  return broken;
+}
+
+function internal(/** @type {string} */ said, /** @type {unknown} */ cause) {
+  const sentence = `the library failed where it must not (${said}); load the page again, and please report this`;
+  return new MultiheadError("internal", sentence, { cause });
+}
+
 /**
  * What was thrown, as the error of this package.
  * @param {unknown} thrown
+ * @param {(sentence: string) => string} [named] what becomes of the library's names: by default those of this package
  * @returns {MultiheadError}
  */
-export function faultOf(thrown) {
+export function faultOf(thrown, named = renamed) {
   if (thrown instanceof MultiheadError) {
     return thrown;
   }
   if (isTold(thrown)) {
     const { code, message, ...numbers } = thrown;
     const given = Object.entries(numbers).filter(([, value]) => value !== null);
-    return new MultiheadError(code, renamed(message), Object.fromEntries(given));
+    return new MultiheadError(code, named(message), Object.fromEntries(given));
   }
   const said = thrown instanceof Error ? thrown.message : String(thrown);
-  const sentence = `the library failed where it must not (${said}); load the page again, and please report this`;
-  const fault = new MultiheadError("internal", sentence, { cause: thrown });
-  if (thrown instanceof WebAssembly.RuntimeError) {
-    broken = fault;
-  }
-  return fault;
+  return thrown instanceof WebAssembly.RuntimeError ? fallen(said, thrown) : internal(said, thrown);
 }
 
 /**
@@ -82,15 +98,21 @@ export function checkSound() {
  * Does something with the wasm; what it throws is a MultiheadError.
  * @template T
  * @param {() => T} work
+ * @param {(sentence: string) => string} [named] see `faultOf`
  * @returns {T}
  */
-export function guarded(work) {
+export function guarded(work, named) {
   checkSound();
   try {
     return work();
   } catch (thrown) {
-    throw faultOf(thrown);
+    throw faultOf(thrown, named);
   }
+}
+
+/** The names as a file has them. */
+export function asInFile(/** @type {string} */ sentence) {
+  return sentence;
 }
 
 /**
@@ -101,9 +123,21 @@ export function guarded(work) {
  */
 export async function guardedAsync(work) {
   checkSound();
+  const { promise: end, reject } = withReject();
+  waiting.add(reject);
   try {
-    return await work();
+    return await Promise.race([work(), end]);
   } catch (thrown) {
     throw faultOf(thrown);
+  } finally {
+    waiting.delete(reject);
   }
+}
+
+/** A promise that is never kept, and how to break it. */
+function withReject() {
+  /** @type {(fault: MultiheadError) => void} */
+  let reject = () => {};
+  const promise = /** @type {Promise<never>} */ (new Promise((_, no) => (reject = no)));
+  return { promise, reject };
 }

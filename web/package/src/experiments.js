@@ -1,6 +1,6 @@
 // The experiments of `multihead experiment`: the same Rust.
 
-import { absent, finite, listener, MOST, options, text, whole, wholes } from "./checks.js";
+import { finite, heard, listener, MOST, optional, options, text, whole, wholes } from "./checks.js";
 import { deviceOf } from "./device.js";
 import { guardedAsync } from "./errors.js";
 import { load } from "./load.js";
@@ -38,57 +38,54 @@ function camelCased(/** @type {any} */ value) {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [renamed(name), camelCased(inner)]));
 }
 
-/** A whole number or what stands for it. */
-function orElse(/** @type {string} */ name, /** @type {any} */ about, /** @type {number} */ usual, most = MOST) {
-  return absent(about[name]) ? usual : whole(name, about[name], 0, most);
+/** A whole number; what is absent is as in the program. */
+function count(/** @type {string} */ name, /** @type {any} */ about, most = MOST) {
+  return optional(about[name], (given) => whole(name, given, 0, most));
 }
 
-const seedOf = (/** @type {any} */ about) => orElse("seed", about, 0, Number.MAX_SAFE_INTEGER);
+/** Some whole numbers, likewise. */
+function counts(/** @type {string} */ name, /** @type {any} */ about) {
+  return optional(about[name], (given) => Uint32Array.from(wholes(name, given, 0)));
+}
+
+const seedOf = (/** @type {any} */ about) => count("seed", about, Number.MAX_SAFE_INTEGER);
 
 /** One head cannot report two values, whatever its weights; two heads can. */
 export async function copyBoth(/** @type {any} */ given = {}) {
-  return experiment("copyBoth", given, ["numSamples", "valueDim", "seed", "onProgress"], (place, about) =>
-    wasm.copyBoth(
-      place,
-      orElse("numSamples", about, 65_536),
-      orElse("valueDim", about, 16),
-      seedOf(about),
-      listener("onProgress", about.onProgress),
-    ),
-  );
+  return experiment("copyBoth", given, ["numSamples", "valueDim", "seed", "onProgress"], (place, about) => {
+    const tell = listener("onProgress", about.onProgress);
+    const sizes = [count("numSamples", about), count("valueDim", about)];
+    return heard(tell, () => wasm.copyBoth(place, sizes[0], sizes[1], seedOf(about), tell));
+  });
 }
 
 /** Letters of one word attend to letters of another. */
 export async function alignment(/** @type {any} */ given = {}) {
-  return experiment("alignment", given, ["query", "key", "embeddingDim", "sharpness", "seed"], (place, about) =>
-    wasm.alignment(
-      place,
-      absent(about.query) ? "attention" : text("query", about.query),
-      absent(about.key) ? "translation" : text("key", about.key),
-      orElse("embeddingDim", about, 1024),
-      absent(about.sharpness) ? 10 : finite("sharpness", about.sharpness),
-      seedOf(about),
-    ),
-  );
+  return experiment("alignment", given, ["query", "key", "embeddingDim", "sharpness", "seed"], (place, about) => {
+    const word = (/** @type {string} */ name) => optional(about[name], (given) => text(name, given));
+    const sharpness = optional(about.sharpness, (given) => finite("sharpness", given));
+    return wasm.alignment(place, word("query"), word("key"), count("embeddingDim", about), sharpness, seedOf(about));
+  });
 }
 
 /** What more heads cost: no parameters and no matrix products, but exponentials. */
 export async function headsAreFree(/** @type {any} */ given = {}) {
-  return experiment("headsAreFree", given, ["numHiddens", "heads", "numTokens", "runs", "onProgress"], (place, about) =>
-    wasm.headsAreFree(
-      place,
-      Uint32Array.from(absent(about.numHiddens) ? [256] : wholes("numHiddens", about.numHiddens, 0)),
-      Uint32Array.from(absent(about.heads) ? [1, 2, 4, 8] : wholes("heads", about.heads, 0)),
-      orElse("numTokens", about, 64),
-      orElse("runs", about, 5),
-      listener("onProgress", about.onProgress),
-    ),
+  return experiment(
+    "headsAreFree",
+    given,
+    ["numHiddens", "heads", "numTokens", "runs", "onProgress"],
+    (place, about) => {
+      const tell = listener("onProgress", about.onProgress);
+      const [widths, heads] = [counts("numHiddens", about), counts("heads", about)];
+      const [numTokens, runs] = [count("numTokens", about), count("runs", about)];
+      return heard(tell, () => wasm.headsAreFree(place, widths, heads, numTokens, runs, tell));
+    },
   );
 }
 
 /** Every shape of a call: the reshape trick of D2L §10.3.2. */
 export async function shapes(/** @type {any} */ given = {}) {
   return experiment("shapes", given, ["numHiddens", "numHeads"], (place, about) =>
-    wasm.shapes(place, orElse("numHiddens", about, 100), orElse("numHeads", about, 5)),
+    wasm.shapes(place, count("numHiddens", about), count("numHeads", about)),
   );
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import "./support/gpu.js";
 import { caseBytes, projections, tensor } from "./support/data.js";
-import { Attention, Device } from "../index.js";
+import { Attention, Device, headsAreFree } from "../index.js";
 import initialise from "../wasm/multihead.js";
 
 const query = tensor([2, 5, 8], 1);
@@ -184,6 +184,25 @@ test("masks do what they say", async () => {
   assert.ok(biased.data.every((weight, place) => weight === (place % 5 === 0 ? 1 : 0)));
 });
 
+test("whole numbers of 64 bits are taken as bigints", async () => {
+  const all = { query, causal: true, returnWeights: true };
+  const usual = await attention.run(all);
+  // Positions i + 2⁶³ − 1, of which the window reaches back to 0 and no further: all keys but those before i.
+  const far = await attention.run({ ...all, queryOffset: 2n ** 63n - 1n, window: 2n ** 63n });
+  assert.ok(far.weights.data.every((weight, place) => weight > 0 === place % 5 >= Math.floor(place / 5) % 5));
+  for (const [bigint, number] of [
+    [{ queryOffset: 0n, window: 2n ** 64n - 1n }, {}],
+    [
+      { queryOffset: -1n, window: 2n },
+      { queryOffset: -1, window: 2 },
+    ],
+  ]) {
+    const [one, other] = await Promise.all([bigint, number].map((mask) => attention.run({ ...all, ...mask })));
+    assert.deepEqual(one.weights, other.weights);
+  }
+  assert.deepEqual((await attention.run({ ...all, window: 2n ** 64n - 1n })).weights, usual.weights);
+});
+
 test("temperature divides the scale", async () => {
   const half = await attention.run({ query, temperature: 2, returnWeights: true });
   const same = await attention.run({ query, scale: 0.25, returnWeights: true });
@@ -246,17 +265,27 @@ test("a profile times every dispatch", async () => {
   assert.deepEqual(output, (await attention.run({ query })).output);
 });
 
-test("progress ends with all, and a listener that throws disturbs nothing", async (test) => {
+test("progress ends with all, and what a listener throws is the call's error", async (test) => {
   const told = [];
   const result = await attention.run({ query, onProgress: (progress) => told.push(progress) });
   await new Promise((resolve) => setTimeout(resolve));
   assert.equal(told.at(-1).done, told.at(-1).total);
   const thrown = caught(test);
+  const cause = new Error("mine");
+  let calls = 0;
   const throwing = () => {
-    throw new Error("mine");
+    calls += 1;
+    throw cause;
   };
-  assert.deepEqual((await attention.run({ query, onProgress: throwing })).output, result.output);
-  assert.ok(thrown.length > 0 && thrown.every((message) => message === "mine"));
+  for (const work of [
+    () => attention.run({ query, onProgress: throwing }),
+    () => headsAreFree({ device, numHiddens: [8], heads: [1, 2], runs: 0, onProgress: throwing }),
+  ]) {
+    await assert.rejects(work, { name: "MultiheadError", code: "bad-input", cause });
+  }
+  assert.equal(calls, 2, "nobody is called again after that");
+  assert.deepEqual(thrown, [], "nothing goes uncaught");
+  assert.deepEqual((await attention.run({ query })).output, result.output, "the attention should work as before");
 });
 
 test("the graph is told as data", async () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { gpu, ownDevice, show } from "./support/gpu.js";
 import { projections, tensor } from "./support/data.js";
-import { Attention, Device } from "../index.js";
+import { Attention, Device, shapes } from "../index.js";
 
 const query = tensor([1, 4, 8], 1);
 
@@ -28,6 +28,34 @@ test("a device says what it is", async () => {
   assert.deepEqual([probe.webgpu, probe.code, probe.adapter.software], [true, null, true]);
   device.free();
 });
+
+test("a device has one name, wherever it is told", async () => {
+  const described = await gpu.requestAdapter();
+  const { features, limits, info } = described;
+  const silent = { ...infoOf(info), description: "" };
+  const requestDevice = async (descriptor) => {
+    const device = await described.requestDevice(descriptor);
+    return Object.defineProperty(device, "adapterInfo", { value: silent });
+  };
+  show({
+    requestAdapter: async () => ({ features, limits, info: silent, requestDevice }),
+    wgslLanguageFeatures: new Set(),
+  });
+  const device = await Device.open({ backend: "webgpu" });
+  const { name, vendor, architecture, warning } = device.info;
+  assert.equal(name, [vendor, architecture].filter(Boolean).join(" "));
+  assert.notEqual(name, "");
+  assert.equal((await Device.probe()).adapter.name, name);
+  if (warning) assert.ok(warning.includes(name), warning);
+  assert.equal((await shapes({ device })).device, name);
+  show(gpu);
+  device.free();
+});
+
+/** What an adapter says of itself, as a plain object. */
+function infoOf({ vendor, architecture, device, isFallbackAdapter, subgroupMinSize, subgroupMaxSize }) {
+  return { vendor, architecture, device, isFallbackAdapter, subgroupMinSize, subgroupMaxSize };
+}
 
 test("a page's own device is used, and neither destroyed nor listened to", async () => {
   const own = await ownDevice();
@@ -89,7 +117,7 @@ test("freeing a device of the package's own ends it", async () => {
   const attention = await Attention.create({ numHeads: 2, device });
   device.free();
   assert.equal((await device.lost).reason, "destroyed");
-  await assert.rejects(attention.run({ query }), { code: "device-lost" });
+  await assert.rejects(attention.run({ query }), { code: "freed" });
 });
 
 const NOTHING = {
@@ -112,6 +140,7 @@ for (const [code, prepare] of Object.entries(NOTHING)) {
     assert.equal(device.info.fallback.code, code);
     assert.equal(device.info.fallback.message, probe.message);
     assert.match(device.info.warning, /the CPU computes/);
+    if (code === "no-webgpu") assert.doesNotMatch(device.info.warning, /browser has/, "Node is no browser");
     assert.equal(device.gpu, null);
     const attention = await Attention.create({ numHeads: 2, weights: projections(8), device });
     assert.ok((await attention.run({ query, verify: true })).verification.ok);

@@ -14,6 +14,7 @@ import {
   fromSafetensors,
   headsAreFree,
   headStatistics,
+  load,
   MultiheadError,
   shapes,
   toNpy,
@@ -105,10 +106,11 @@ for (const backend of ["webgpu", "cpu"]) {
     }
     await refused(() => attention.run({ query, mask: { data: Array(6).fill(true), shape: [2, 3] } }));
     await refused(() => attention.run({ query, bias: tensor([3, 2, 3]) }));
-    for (const window of NO_COUNTS.filter((given) => given !== 2 ** 32)) {
+    // Windows and offsets have 64 bits, which numbers up to 2^53 and bigints are taken for.
+    for (const window of [...NO_COUNTS.filter((given) => ![2 ** 32, 8n].includes(given)), 2 ** 53, 0n, 2n ** 64n]) {
       await refused(() => attention.run({ query, window }));
     }
-    for (const queryOffset of [0.5, NaN, Infinity, "1", 2 ** 53, {}]) {
+    for (const queryOffset of [0.5, NaN, Infinity, "1", 2 ** 53, {}, 2n ** 63n, -(2n ** 63n) - 1n]) {
       await refused(() => attention.run({ query, queryOffset }));
     }
     for (const scale of [NaN, Infinity, 1e39, "1", {}]) {
@@ -128,6 +130,7 @@ for (const backend of ["webgpu", "cpu"]) {
     await refused(() => attention.run({ query, fused: "maybe" }));
     await refused(() => attention.run({ query, onProgress: "call me" }));
     await refused(() => attention.runByHead({ query, counted: [1, 2] }));
+    await refused(() => attention.runByHead({ query, counted: [4] }));
     await refused(() => attention.runByHead({ query, headScale: [1, 1] }));
     await refused(() => attention.explain({ query: [1, 3] }));
     await refused(() => attention.explain({ query: [1, 3, 7] }));
@@ -266,6 +269,14 @@ test("what does not fit is refused with numbers, and nothing breaks", async () =
   }
 });
 
+test("the wasm is loaded once, from one place", async () => {
+  await load();
+  await load(new URL("../wasm/multihead_bg.wasm", import.meta.url));
+  for (const wasm of [5, null, {}, [], () => {}, true, "nope.wasm", new Uint8Array(8)]) {
+    await refused(() => load(wasm));
+  }
+});
+
 test("what was freed says so", async () => {
   const attention = await Attention.create({ numHeads: 2, backend: "cpu" });
   const running = attention.run({ query });
@@ -274,10 +285,14 @@ test("what was freed says so", async () => {
   assert.equal((await running).output.data.length, 24, "a call under way is finished");
   await refused(() => attention.run({ query }), "freed");
   await refused(() => attention.explain({ query: [1, 3, 8] }), "freed");
-  const device = await Device.open({ backend: "cpu" });
-  device.free();
-  device.free();
-  await refused(() => Attention.create({ numHeads: 2, device }), "freed");
+  for (const backend of ["webgpu", "cpu"]) {
+    const device = await Device.open({ backend });
+    const left = await Attention.create({ numHeads: 2, device });
+    device.free();
+    device.free();
+    await refused(() => Attention.create({ numHeads: 2, device }), "freed");
+    await refused(() => left.run({ query }), "freed");
+  }
   const other = await Attention.create({ numHeads: 2, backend: "cpu" });
   const byHead = await other.runByHead({ query });
   byHead.free();

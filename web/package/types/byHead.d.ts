@@ -7,7 +7,7 @@ export interface ByHeadOptions extends AttentionInputs {
   scale?: number;
   temperature?: number;
   /**
-   * How many rows of each batch entry count, (B,). By default the valid lengths where they are (B,) and a sequence
+   * How many rows of each batch entry count, (B,), none above Lq. By default the valid lengths where they are (B,) and a sequence
    * attends to itself, else all.
    */
   counted?: readonly number[];

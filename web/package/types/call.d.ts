@@ -20,10 +20,10 @@ export interface AttentionInputs {
   bias?: TensorLike | null;
   /** Query i stands at position i + `queryOffset` and sees keys up to there. Default false. */
   causal?: boolean;
-  /** Any whole number; default 0. */
-  queryOffset?: number;
+  /** Any whole number of 64 bits, a bigint where a number has not all of them; default 0. */
+  queryOffset?: number | bigint;
   /** Key j is visible when |j − position| < window; at least 1. */
-  window?: number | null;
+  window?: number | bigint | null;
 }
 
 export interface CallOptions {
@@ -46,7 +46,7 @@ export interface RunOptions extends AttentionInputs, CallOptions {
   verify?: boolean;
   /** Whether each dispatch is timed. Dispatches then do not overlap. Default false. */
   profile?: boolean;
-  /** Called after each part of about 100 ms. */
+  /** Called after each part of about 100 ms. If it throws, so does the call, with that as `cause`. */
   onProgress?: (progress: Progress) => void;
 }
 

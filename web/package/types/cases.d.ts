@@ -10,13 +10,14 @@ export interface CaseSettings {
   readonly num_kv_heads?: number;
   readonly head_dim?: number;
   readonly causal?: boolean;
-  readonly query_offset?: number;
-  readonly window?: number;
+  /** A bigint where a number has not all of its digits; likewise below. */
+  readonly query_offset?: number | bigint;
+  readonly window?: number | bigint;
   readonly scale?: number;
   readonly prefix?: string;
   readonly tolerance?: number;
   readonly dropout?: number;
-  readonly seed?: number;
+  readonly seed?: number | bigint;
 }
 
 /** What a case file has its attention compute. */

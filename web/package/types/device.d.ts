@@ -7,7 +7,7 @@ export type Backend = "auto" | "webgpu" | "cpu";
 
 /** What is known of the place that computes. */
 export interface DeviceInfo {
-  /** The adapter's name; browsers often keep it to themselves ("unnamed adapter"). "cpu" for the CPU path. */
+  /** The adapter's name; where the browser keeps it to itself, vendor and architecture. "cpu" for the CPU path. */
   readonly name: string;
   /** How it is reached. */
   readonly backend: "webgpu" | "cpu";
@@ -81,7 +81,7 @@ export class Device {
   /** Names of the kernels that this package can run in a browser, by op: `{ matmul: [...], softmax: [...], … }`. */
   kernels(): Readonly<Record<string, readonly string[]>>;
   /**
-   * Gives the memory back; a device that this package opened is destroyed, and lost to its attentions. Idempotent.
+   * Gives the memory back; a device that this package opened ends, for its attentions too ("freed"). Idempotent.
    */
   free(): void;
   [Symbol.dispose](): void;

@@ -4,19 +4,19 @@ import type { Device } from "./device.js";
 import type { Tensor } from "./tensors.js";
 import type { Progress } from "./times.js";
 
-/** What all experiments take. */
+/** What all experiments take. What is not given is as in the program `multihead experiment`. */
 export interface ExperimentOptions {
   /** By default the shared device. */
   device?: Device | GPUDevice;
 }
 
 export interface CopyBothOptions extends ExperimentOptions {
-  /** Pairs of values that the readout is fitted on; at least 16 · valueDim. Default 65536. */
+  /** Pairs of values that the readout is fitted on; at least 16 · valueDim. Default 32768. */
   numSamples?: number;
-  /** Numbers in one value. Default 16. */
+  /** Numbers in one value. Default 32. */
   valueDim?: number;
   seed?: number;
-  /** Called after each row of the report. */
+  /** Called after each row of the report. If it throws, so does the experiment, with that as `cause`. */
   onProgress?: (progress: Progress) => void;
 }
 
@@ -92,7 +92,7 @@ export interface HeadsAreFreeOptions extends ExperimentOptions {
   numTokens?: number;
   /** Timed runs after a first that is not; 0 = count only. Default 5. */
   runs?: number;
-  /** Called after each row of the report. */
+  /** Called after each row of the report. If it throws, so does the experiment, with that as `cause`. */
   onProgress?: (progress: Progress) => void;
 }
 

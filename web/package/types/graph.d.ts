@@ -13,8 +13,8 @@ export interface CallShape {
   mask?: ShapeLike | null;
   bias?: ShapeLike | null;
   causal?: boolean;
-  queryOffset?: number;
-  window?: number | null;
+  queryOffset?: number | bigint;
+  window?: number | bigint | null;
   scale?: number;
   temperature?: number;
   returnWeights?: boolean;

@@ -50,7 +50,7 @@ export interface StatisticsOptions {
   /** Only the first so many queries count. By default those before the first "[PAD]", else all. */
   numValid?: number;
   /** Query i stands at position i + `queryOffset`. */
-  queryOffset?: number;
+  queryOffset?: number | bigint;
   /** The tokens of queries and keys: which of them are separators, and which words are labelled. */
   tokens?: readonly string[];
 }

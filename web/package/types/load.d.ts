@@ -2,6 +2,6 @@
 
 /**
  * Fetches and compiles the wasm. Everything else does so by itself, from beside this module; call it to do so early, or
- * to say where the wasm is. After a failure the next call tries again.
+ * to say where the wasm is: once, before anything else. After a failure the next call tries again.
  */
 export function load(wasm?: string | URL | Response | BufferSource | WebAssembly.Module): Promise<void>;

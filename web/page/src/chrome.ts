@@ -4,8 +4,7 @@ import { byId, element, say } from "./dom";
 import * as words from "./draw/format";
 import type { App, NoticeName, State } from "./state/app";
 import { THEMES } from "./state/view";
-import { judge } from "./proof/judge";
-import { deviceName } from "./state/shown";
+import { judge, type Verdict } from "./proof/judge";
 
 export function mountChrome(app: App): void {
   mountNotices(app);
@@ -18,16 +17,22 @@ export function mountChrome(app: App): void {
     say(chip, chipText(state));
     chip.title = state.device?.warning ?? "";
     const verdict = judge(state.answers);
-    badge.dataset["state"] = state.stale || !verdict ? "waiting" : verdict.ok ? "good" : "bad";
-    const told = verdict?.ok ? `proved to ${words.error(verdict.maxError)}` : "not as computed on the CPU";
-    say(badge, state.stale ? "computing…" : verdict ? told : "no numbers yet");
+    const sound = verdict?.ok && verdict.nans === 0;
+    badge.dataset["state"] = state.stale || !verdict ? "waiting" : sound ? "good" : "bad";
+    say(badge, state.stale ? "computing…" : verdict ? told(verdict) : "no numbers yet");
   });
+}
+
+function told({ ok, nans, maxError }: Verdict): string {
+  if (!ok) return "not as computed on the CPU";
+  // Nothing is proved of a NaN but that the CPU comes to no number either.
+  return nans > 0 ? `${words.count(nans)} NaN` : `proved to ${words.error(maxError)}`;
 }
 
 function chipText({ device, notices }: State): string {
   if (!device) return notices.device ? "no device" : "looking for a GPU…";
   if (device.backend === "cpu") return "CPU, no GPU";
-  return `${deviceName(device)}${device.software ? " (software)" : ""}`;
+  return `${device.name}${device.software ? " (software)" : ""}`;
 }
 
 function mountNotices(app: App): void {

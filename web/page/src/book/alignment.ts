@@ -33,6 +33,7 @@ export function mountAlignment(app: App): void {
     const words: [string, string] = [asks.value.trim(), asked.value.trim()];
     app.setView({ words });
     if (words.includes("")) {
+      show(null);
       say(said, "Both words need a letter.");
       return;
     }

@@ -20,8 +20,9 @@ export function mountFree(app: App): void {
   const canvas = byId("free-chart", HTMLCanvasElement);
   const place = byId("free-table", HTMLTableElement);
   const note = byId("free-note", HTMLElement);
-  const button = form.querySelector("button");
   let report: HeadsAreFreeReport | null = null;
+  /** Counts questions. */
+  let latest = 0;
   let room = 0;
   const draw = () => {
     canvas.hidden = !report;
@@ -31,26 +32,29 @@ export function mountFree(app: App): void {
     canvas.ariaLabel = chart.description;
   };
   const run = async (runs: number) => {
-    if (button) button.disabled = true;
+    const asked = ++latest;
     const onProgress = ({ done, total }: { done: number; total: number }) => say(note, `timing… ${done} of ${total}`);
     try {
-      report = await app.engine.call(
+      const answer = await app.engine.call(
         "headsAreFree",
         [Number(width.value), HEADS, runs],
         runs > 0 ? onProgress : undefined,
       );
+      // Another question may have been asked meanwhile, whose answer is the one to be shown.
+      if (asked !== latest) return;
+      report = answer;
       place.replaceChildren(...table(report));
       const timed = `medians of ${report.runs} runs on ${report.device}`;
       say(note, `${report.numTokens} tokens, ${report.runs > 0 ? timed : "counted, not timed"}`);
       draw();
     } catch (error) {
+      if (asked !== latest) return;
       say(note, "");
       app.fail("compute", error);
-    } finally {
-      if (button) button.disabled = false;
     }
   };
   const forget = () => {
+    latest += 1;
     report = null;
     place.replaceChildren();
     say(note, "");
@@ -58,6 +62,7 @@ export function mountFree(app: App): void {
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    say(note, "timing…");
     void run(RUNS);
   });
   width.addEventListener("change", () => void run(0));

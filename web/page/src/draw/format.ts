@@ -8,10 +8,10 @@ const small = format(".1e");
 const three = format(".3");
 const grouped = format(",");
 
-/** "61 %"; one decimal below 10 %. */
+/** "61 %", which no line breaks apart; one decimal below 10 %. */
 export function share(value: number): string {
-  if (!Number.isFinite(value)) return "–";
-  return (value < 0.0995 && value > 0 ? percentFine : percent)(value).replace("%", " %");
+  if (!Number.isFinite(value)) return String(value);
+  return (value < 0.0995 && value > 0 ? percentFine : percent)(value).replace("%", "\u00a0%");
 }
 
 /** "6.6e-7", and "0" for nothing at all. */
@@ -49,4 +49,9 @@ export function large(value: number): string {
 /** "(2, 16, 384)". */
 export function shape(axes: readonly number[]): string {
   return `(${axes.join(", ")})`;
+}
+
+/** With a capital letter. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,6 +1,7 @@
 // One head's map as a value: numbers, words on both axes.
 
 import type { LayerAnswer, Sheet } from "../engine/protocol";
+import { wordsOf } from "../state/words";
 import { pixelsOf } from "./figure";
 import { colorOf, type Palette } from "./palette";
 
@@ -32,11 +33,16 @@ export function mapOf(sheet: Sheet, answer: LayerAnswer, head: number): HeadMap 
 function cut(sheet: Sheet, answer: LayerAnswer, head: number): HeadMap {
   const { data, shape } = answer.weights;
   const [rows = 0, columns = 0] = shape.slice(2);
-  const words = sheet.entries[answer.entry] ?? { queries: [], keys: [] };
+  const words = wordsOf(sheet, answer.entry);
   // `bias_k` makes a column after all keys.
   const keys = Array.from({ length: columns }, (_, key) => words.keys[key] ?? "bias_k");
   const weights = data.subarray(head * rows * columns, (head + 1) * rows * columns);
   return { layer: answer.layer, head, weights, rows, columns, queries: words.queries, keys };
+}
+
+/** How many weights are NaN. */
+export function nansOf({ weights }: HeadMap): number {
+  return weights.reduce((count, weight) => count + (Number.isNaN(weight) ? 1 : 0), 0);
 }
 
 export function weightAt(map: HeadMap, row: number, column: number): number {
@@ -54,16 +60,27 @@ export interface Link {
   weight: number;
 }
 
-/** The `count` largest weights, largest first. NaN counts as largest, so that it shows. */
-export function strongest(map: HeadMap, count: number): Link[] {
+/** Links that are listed and told of. */
+const LISTED = 5;
+
+const listed = new WeakMap<HeadMap, Link[]>();
+
+/** The largest weights, largest first; none that is 0. NaN counts as largest, so that it shows. */
+export function strongest(map: HeadMap): readonly Link[] {
+  const best = listed.get(map) ?? strongestOf(map);
+  listed.set(map, best);
+  return best;
+}
+
+function strongestOf(map: HeadMap): Link[] {
   const rank = (weight: number) => (Number.isNaN(weight) ? Infinity : weight);
   const best: Link[] = [];
   map.weights.forEach((weight, place) => {
-    const last = best[count - 1];
-    if (last && rank(weight) <= rank(last.weight)) return;
+    const last = best[LISTED - 1];
+    if (weight === 0 || (last && rank(weight) <= rank(last.weight))) return;
     best.push({ row: Math.floor(place / map.columns), column: place % map.columns, weight });
     best.sort((one, other) => rank(other.weight) - rank(one.weight));
-    best.length = Math.min(best.length, count);
+    best.length = Math.min(best.length, LISTED);
   });
   return best;
 }
@@ -84,4 +101,38 @@ export function pixelsOfMap(map: HeadMap, palette: Palette): Pixels {
   const color = (row: number, column: number) => colorOf(palette, weightAt(map, row, column));
   colored[palette] ??= { columns, rows, pixels: pixelsOf(columns, rows, color) };
   return colored[palette];
+}
+
+/** Cells of a small map at most, on each axis. */
+const MOST_SMALL = 96;
+
+const small = new WeakMap<HeadMap, Partial<Record<Palette, Pixels>>>();
+
+/** The map as it is shown among all heads: of many cells that share a pixel, the one with the largest weight. */
+export function smallPixelsOf(map: HeadMap, palette: Palette): Pixels {
+  const step = Math.max(1, Math.ceil(Math.max(map.rows, map.columns) / MOST_SMALL));
+  if (step === 1) return pixelsOfMap(map, palette);
+  const colored = small.get(map) ?? {};
+  small.set(map, colored);
+  const [rows, columns] = [Math.ceil(map.rows / step), Math.ceil(map.columns / step)];
+  const color = (row: number, column: number) => colorOf(palette, largestIn(map, row * step, column * step, step));
+  colored[palette] ??= { columns, rows, pixels: pixelsOf(columns, rows, color) };
+  return colored[palette];
+}
+
+/** The largest weight in a square of so many cells; NaN is larger than any. */
+function largestIn(map: HeadMap, top: number, left: number, side: number): number {
+  let largest = 0;
+  for (let row = top; row < Math.min(top + side, map.rows); row += 1) {
+    for (
+      let place = row * map.columns + left;
+      place < row * map.columns + Math.min(left + side, map.columns);
+      place += 1
+    ) {
+      const weight = map.weights[place] ?? 0;
+      if (!(weight <= largest)) largest = weight;
+      if (Number.isNaN(largest)) return largest;
+    }
+  }
+  return largest;
 }

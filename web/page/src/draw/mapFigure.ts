@@ -78,10 +78,11 @@ export function mapFigure(map: HeadMap, options: MapOptions): PlacedMap {
 /** A map in words, for people who do not see it. */
 export function summary(map: HeadMap): string {
   if (map.weights.length === 0) return "This map has no cells.";
-  const links = strongest(map, 5).map(({ row, column, weight }) => {
+  const links = strongest(map).map(({ row, column, weight }) => {
     return `${map.queries[row]} to ${map.keys[column]} ${words.share(weight)}`;
   });
-  return `${map.rows} queries by ${map.columns} keys. Strongest: ${links.join("; ")}.`;
+  const told = links.length > 0 ? `Strongest: ${links.join("; ")}.` : "No query sees a key.";
+  return `${map.rows} queries by ${map.columns} keys. ${told}`;
 }
 
 function heading({ title, inks }: MapOptions): Mark[] {

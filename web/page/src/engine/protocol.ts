@@ -21,8 +21,8 @@ import type {
 /** What may be changed live, on top of what a source says by itself. */
 export interface Settings {
   causal: boolean;
-  /** Key j is visible when |j − position| < window. */
-  window: number | null;
+  /** Key j is visible when |j − position| < window; a bigint where a file says more than a number has. */
+  window: number | bigint | null;
   /** Key j is visible when j < validLen, in every batch entry. */
   validLen: number | null;
   temperature: number;
@@ -43,13 +43,17 @@ export interface Sheet {
   about: string | null;
   numLayers: number;
   numHeads: number;
-  /** For each batch entry the words beside the rows and below the columns of its maps. */
-  entries: { queries: string[]; keys: string[] }[];
+  /** B. */
+  numEntries: number;
+  numQueries: number;
+  numKeys: number;
+  /** For each batch entry its words, as short as labels are, or none: see `wordsOf`. */
+  tokens: string[][];
   /** Whether queries and keys are the same tokens. */
   selfAttention: boolean;
   /** What the source sets by itself; the controls begin there. */
   initial: Settings;
-  queryOffset: number;
+  queryOffset: number | bigint;
   /** What hides keys in the source and has no control: "attend_mask", "bias", "valid_lens". */
   ownMasks: string[];
 }

@@ -25,8 +25,16 @@ export interface Layer {
 /** A source: makes its layers anew on whatever device there is, as after a loss. */
 export interface Source {
   sheet: Sheet;
+  /** The words of each batch entry, whole. */
+  tokens: readonly (readonly string[])[];
   layer(index: number, device: Device): Promise<Layer>;
 }
+
+/** Tokens of a file's sequences at most: each has a word beside the map. */
+const LONGEST_SEQUENCE = 65_536;
+
+/** Letters of a label at most. */
+const LONGEST_LABEL = 32;
 
 const NO_CHANGE: Settings = { causal: false, window: null, validLen: null, temperature: 1 };
 
@@ -68,7 +76,7 @@ export class Model {
       about: "all-MiniLM-L6-v2, by sentence-transformers (Apache-2.0)",
       numLayers: this.numLayers,
       numHeads: this.numHeads,
-      entries: [{ queries: tokens, keys: tokens }],
+      ...ofSequence(tokens),
       ...SELF_ATTENTION,
     };
     const layer = async (index: number, device: Device): Promise<Layer> => {
@@ -79,8 +87,20 @@ export class Model {
       const attention = await Attention.create({ numHeads: this.numHeads, weights: this.#bytes, prefix, device });
       return { attention, inputs: { query }, expected: null, tolerance: 0 };
     };
-    return { sheet, layer };
+    return { sheet, tokens: [tokens], layer };
   }
+}
+
+/** What a sheet says of one sequence of tokens that look at each other. */
+function ofSequence(tokens: readonly string[]): Pick<Sheet, "numEntries" | "numQueries" | "numKeys" | "tokens"> {
+  return { numEntries: 1, numQueries: tokens.length, numKeys: tokens.length, tokens: [tokens.map(label)] };
+}
+
+/** A word as long as there is room for beside a map; a file may hold any. */
+function label(word: string): string {
+  // Cut first: a word may have millions of letters.
+  const letters = Array.from(word.slice(0, 4 * LONGEST_LABEL));
+  return letters.length > LONGEST_LABEL ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : word;
 }
 
 /** Self-attention over random numbers, with random projections of a trained layer's size. */
@@ -103,38 +123,40 @@ export function randomSource(sizes: RandomSizes): Source {
     about: `${numTokens} tokens, ${numHeads} heads of width ${headDim}, E = ${width}`,
     numLayers: 1,
     numHeads,
-    entries: [{ queries: tokens, keys: tokens }],
+    ...ofSequence(tokens),
     ...SELF_ATTENTION,
   };
   const layer = async (_: number, device: Device): Promise<Layer> => {
     const attention = await Attention.create({ numHeads, weights, device });
     return { attention, inputs: { query }, expected: null, tolerance: 0 };
   };
-  return { sheet, layer };
+  return { sheet, tokens: [tokens], layer };
 }
 
-/** A visitor's case file. It is opened once to see what it holds, then again on each device. */
+/** A visitor's case file. It is opened once to see what it holds and whether it fits, then again on each device. */
 export async function fileSource(bytes: Uint8Array, name: string, device: Device): Promise<Source> {
   const first = await Attention.fromCase(bytes, { device });
   const sheet = sheetOf(first, name);
-  first.attention.free();
+  try {
+    const longest = Math.max(sheet.numQueries, sheet.numKeys);
+    if (longest > LONGEST_SEQUENCE) {
+      throw new RangeError(`${name} has a sequence of ${longest} tokens; this page shows up to ${LONGEST_SEQUENCE}`);
+    }
+    await first.attention.explain({ ...first.inputs, returnWeights: true });
+  } finally {
+    first.attention.free();
+  }
   const layer = async (_: number, device: Device): Promise<Layer> => {
     const { attention, inputs, expected, tolerance } = await Attention.fromCase(bytes, { device });
     return { attention, inputs, expected, tolerance };
   };
-  return { sheet, layer };
+  return { sheet, tokens: first.tokens ?? [], layer };
 }
 
 function sheetOf(opened: OpenedCase, name: string): Sheet {
   const { attention, inputs, tokens, settings } = opened;
-  const [batch = 0, numQueries = 0] = inputs.query.shape;
+  const [numEntries = 0, numQueries = 0] = inputs.query.shape;
   const numKeys = (inputs.key ?? inputs.query).shape[1] ?? 0;
-  const entries = Array.from({ length: batch }, (_, entry) => {
-    const words = tokens?.[entry];
-    const labels = (letter: string, count: number): string[] =>
-      words?.length === count ? [...words] : Array.from({ length: count }, (_, index) => `${letter}${index}`);
-    return { queries: labels("q", numQueries), keys: labels("k", numKeys) };
-  });
   const given = { attend_mask: inputs.mask, bias: inputs.bias, valid_lens: inputs.validLens };
   return {
     kind: "file",
@@ -142,7 +164,10 @@ function sheetOf(opened: OpenedCase, name: string): Sheet {
     about: opened.about,
     numLayers: 1,
     numHeads: attention.numHeads,
-    entries,
+    numEntries,
+    numQueries,
+    numKeys,
+    tokens: (tokens ?? []).map((words) => words.map(label)),
     selfAttention: !inputs.key && numQueries === numKeys,
     initial: { ...NO_CHANGE, causal: settings.causal ?? false, window: settings.window ?? null },
     queryOffset: settings.query_offset ?? 0,

@@ -69,11 +69,12 @@ const desk: Desk = {
     const asked = { ...callUnder(inputs, settings), returnWeights: true, verify: true };
     const { output, weights, timing, dispatches, verification } = await attention.run(asked);
     if (!weights || !verification) throw new Error("the weights and their verification should come, as asked for");
-    const { sheet } = onTable();
-    const words = sheet.entries[entry];
-    const tokens = sheet.selfAttention ? words?.queries : words?.keys;
+    const { sheet, tokens } = onTable();
     const maps = entryOf(weights, entry);
-    const statistics = await headStatistics(maps, { tokens: tokens ?? [], queryOffset: sheet.queryOffset });
+    // A file's words are those of the queries; they name the keys where a sequence looks at itself.
+    const words =
+      (sheet.selfAttention && tokens[entry]) || Array.from({ length: sheet.numKeys }, (_, key) => `k${key}`);
+    const statistics = await headStatistics(maps, { tokens: words, queryOffset: sheet.queryOffset });
     const compared =
       expected && unchanged(settings, sheet.initial)
         ? await Attention.compare(
@@ -113,10 +114,10 @@ const desk: Desk = {
     const { attention, inputs } = await layerAt(layer);
     const asked = callUnder(inputs, settings);
     const { output, weights } = await attention.run({ ...asked, returnWeights: true });
-    const { title, entries, kind } = onTable().sheet;
-    const tokens = entries.map(({ queries }) => queries);
-    const about = kind === "model" ? `layer ${layer} of all-MiniLM-L6-v2: ${title}` : title;
-    return attention.toCase({ ...asked, about, tokens, expected: { output, weights: weights ?? null } });
+    const { sheet, tokens } = onTable();
+    const about = sheet.kind === "model" ? `layer ${layer} of all-MiniLM-L6-v2: ${sheet.title}` : sheet.title;
+    const named = tokens.length > 0 ? { tokens } : {};
+    return attention.toCase({ ...asked, about, ...named, expected: { output, weights: weights ?? null } });
   },
 
   npy: (tensor) => toNpy(tensor),
@@ -180,7 +181,7 @@ function layerAt(index: number): Promise<Layer> {
 }
 
 function answerByHead(layer: number, settings: Settings): Promise<ByHead> {
-  const key = JSON.stringify([layer, settings]);
+  const key = `${layer} ${keyOf(settings)}`;
   if (byHead?.key !== key) {
     forgetByHead();
     const answer = layerAt(layer).then(({ attention, inputs }) => attention.runByHead(callUnder(inputs, settings)));
@@ -198,7 +199,12 @@ function entryOf({ data, shape }: Tensor, entry: number): Tensor {
 }
 
 function unchanged(settings: Settings, initial: Settings): boolean {
-  return JSON.stringify(settings) === JSON.stringify(initial);
+  return keyOf(settings) === keyOf(initial);
+}
+
+/** Settings as text, alike for the same ones. */
+function keyOf({ causal, window, validLen, temperature }: Settings): string {
+  return [causal, window, validLen, temperature].join(" ");
 }
 
 function post(message: Message): void {

@@ -24,7 +24,7 @@ export function mountCloseup(app: App): void {
     frame.dataset["stale"] = String(state.stale);
     palette.value = state.view.palette;
     const kept = state.preview ? " (preview)" : "";
-    say(byId("map-title", HTMLElement), capital(nameOf(state.sheet, shownPlace(state))) + kept);
+    say(byId("map-title", HTMLElement), words.capital(nameOf(state.sheet, shownPlace(state))) + kept);
     say(byId("readout", HTMLElement), view ? readout(view) : "");
     say(byId("map-summary", HTMLElement), view ? summary(view.map) : "");
   };
@@ -85,13 +85,10 @@ function onKey(app: App, { map, row, column }: Shown, event: KeyboardEvent): voi
 function readout({ map, row, column }: Shown): string {
   const drawn = Math.max(map.rows, map.columns) > MOST_DRAWN ? ` The first ${MOST_DRAWN} of each axis are drawn.` : "";
   if (map.weights.length === 0) return "There is nothing to see: the map has no cells.";
-  if (row === null || column === null) return `Point at a cell to read its weight.${drawn}`;
+  const point = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
+  if (row === null || column === null) return `${point} a cell to read its weight.${drawn}`;
   const weight = weightAt(map, row, column);
   const value = Number.isFinite(weight) ? weight.toFixed(4) : String(weight);
   const link = `${map.queries[row]} → ${map.keys[column]}`;
   return `${link}: ${value} (${words.share(weight)}), row ${row}, column ${column}.${drawn}`;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

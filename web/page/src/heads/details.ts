@@ -3,13 +3,10 @@
 import type { HeadStatistics } from "multihead";
 import { bar, byId, element, say } from "../dom";
 import * as words from "../draw/format";
-import { strongest } from "../draw/map";
+import { nansOf, strongest } from "../draw/map";
 import type { App, State } from "../state/app";
 import { nameOf, shown, type Shown } from "../state/shown";
 import { samePlace } from "../state/view";
-
-/** Links that are listed. */
-const LISTED = 5;
 
 export function mountDetails(app: App): void {
   const statistics = byId("statistics", HTMLElement);
@@ -38,9 +35,12 @@ export function mountDetails(app: App): void {
   });
 }
 
-function rows({ answer, place }: Shown): Node[] {
+function rows({ answer, place, map }: Shown): Node[] {
   const head = answer.statistics[place.head];
   if (!head) return [];
+  const nans = nansOf(map);
+  if (nans > 0) return [row("weights", `${words.count(nans)} of ${words.count(map.weights.length)} are NaN`)];
+  if (head.numCounted === 0) return [row("keys", "no query sees one")];
   const keys = `${words.decimal(head.entropyBits)} bits, ${head.effectiveKeys.toFixed(1)} keys`;
   return [
     row("pattern", head.pattern ? `${head.pattern} ${words.share(head.patternScore)}` : "–"),
@@ -67,12 +67,8 @@ function row(name: string, value: string, share?: number): Node {
 }
 
 function linkItems({ map }: Shown): Node[] {
-  return strongest(map, LISTED).map(({ row, column, weight }) => {
-    return element(
-      "li",
-      {},
-      `${map.queries[row]} → ${map.keys[column]} ${Number.isNaN(weight) ? "NaN" : words.share(weight)}`,
-    );
+  return strongest(map).map(({ row, column, weight }) => {
+    return element("li", {}, `${map.queries[row]} → ${map.keys[column]} ${words.share(weight)}`);
   });
 }
 
@@ -81,15 +77,17 @@ function withoutText({ without, view, sheet, stale }: State): string {
   if (!without || stale || without.layer !== view.locked.layer) return "";
   const layer = sheet?.numLayers === 1 ? "the output" : `layer ${without.layer}’s output`;
   const heads = view.off.filter((place) => place.layer === without.layer).map(({ head }) => head);
-  const told = ({ relative, cosine }: { relative: number; cosine: number }) =>
-    `${words.share(relative)} of its length (cosine ${words.decimal(cosine)})`;
+  const alone = without.each[view.locked.head];
+  const change = heads.length > 0 ? without.together : alone;
+  if (!change) return "";
+  // Of an output of zeros no share can be taken, and none of NaN.
+  if (!Number.isFinite(change.relative)) return `What heads add to ${layer} cannot be told: it is zero or NaN.`;
+  const moved = `${words.share(change.relative)} of its length (cosine ${words.decimal(change.cosine)})`;
   if (heads.length > 0) {
     const names = heads.length === 1 ? `head ${heads[0]}` : `heads ${heads.sort((a, b) => a - b).join(", ")}`;
-    return `Without ${names}, ${layer} moves by ${told(without.together)}.`;
+    return `Without ${names}, ${layer} moves by ${moved}.`;
   }
-  const alone = without.each[view.locked.head];
   const [least] = without.order;
-  if (!alone) return "";
   const missed = least ? ` The layer would miss head ${least.head} least: ${words.share(least.relative)}.` : "";
-  return `Without head ${view.locked.head}, ${layer} would move by ${told(alone)}.${missed}`;
+  return `Without head ${view.locked.head}, ${layer} would move by ${moved}.${missed}`;
 }

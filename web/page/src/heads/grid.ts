@@ -2,7 +2,7 @@
 
 import { byId, element } from "../dom";
 import * as words from "../draw/format";
-import { mapOf, pixelsOfMap } from "../draw/map";
+import { mapOf, smallPixelsOf } from "../draw/map";
 import { cellsCanvas } from "../draw/paint";
 import type { LayerAnswer, Sheet } from "../engine/protocol";
 import type { App, State } from "../state/app";
@@ -96,7 +96,7 @@ class Grid {
       const button = this.#buttons[layer * sheet.numHeads + head];
       const canvas = button?.querySelector("canvas");
       if (!button || !canvas) continue;
-      const pixels = answer ? pixelsOfMap(mapOf(sheet, answer, head), view.palette) : null;
+      const pixels = answer ? smallPixelsOf(mapOf(sheet, answer, head), view.palette) : null;
       Object.assign(canvas, { width: Math.max(1, pixels?.columns ?? 1), height: Math.max(1, pixels?.rows ?? 1) });
       if (pixels && pixels.columns * pixels.rows > 0) canvas.getContext("2d")?.drawImage(cellsCanvas(pixels), 0, 0);
       const statistics = answer?.statistics[head];

@@ -20,6 +20,7 @@ export function mountLines(app: App): void {
     threshold.valueAsNumber = least;
     say(byId("threshold-out", HTMLElement), least.toFixed(2));
     only.checked = onlyQuery;
+    only.disabled = view?.row == null;
     frame.dataset["stale"] = String(state.stale);
     canvas.hidden = !view || width === 0;
     if (!view || width === 0) return;

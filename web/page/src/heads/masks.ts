@@ -18,7 +18,7 @@ export function mountMasks(app: App): void {
   const window = new Limit(app, "window", "window");
   app.subscribe((state) => {
     const { settings } = state.view;
-    const keys = state.sheet?.entries[state.view.entry]?.keys.length ?? 0;
+    const keys = state.sheet?.numKeys ?? 0;
     causal.checked = settings.causal;
     none.ariaPressed = String(!settings.causal && settings.window === null && settings.validLen === null);
     const position = Math.log10(settings.temperature);
@@ -55,7 +55,7 @@ class Limit {
     const value = view.settings[this.#name];
     const untouched = this.#slider.max !== String(keys);
     this.#slider.max = String(keys);
-    if (value !== null) this.#slider.valueAsNumber = value;
+    if (value !== null) this.#slider.valueAsNumber = Number(value);
     else if (untouched) this.#slider.valueAsNumber = Math.max(1, Math.ceil(keys / (this.#name === "window" ? 4 : 2)));
     this.#box.checked = value !== null;
     say(this.#out, value === null ? "all" : String(value));

@@ -14,7 +14,7 @@ export function mountSources(app: App): void {
   const file = byId("file", HTMLInputElement);
   sentence.addEventListener("change", () => void app.chooseSentence(Number(sentence.value)));
   entry.addEventListener("change", () => {
-    const last = (app.state.sheet?.entries.length ?? 1) - 1;
+    const last = (app.state.sheet?.numEntries ?? 1) - 1;
     void app.chooseEntry(clamp(Math.trunc(entry.valueAsNumber) || 0, 0, last));
   });
   byId("open-file", HTMLButtonElement).addEventListener("click", () => file.click());
@@ -30,28 +30,36 @@ export function mountSources(app: App): void {
 
 function draw(state: State, before: State, sentence: HTMLSelectElement, entry: HTMLInputElement): void {
   const { sheet, view, sentences, progress } = state;
-  if (sentences !== before.sentences) {
-    sentence.replaceChildren(...sentences.map((text, index) => element("option", { value: index }, text)));
+  if (sentences !== before.sentences || sentence.options.length === 0) {
+    // Before the model has been loaded, which random data and files do without, the first sentence stands for all.
+    const texts = sentences.length > 0 ? sentences : [`Load the sentences (${megabytes(MODEL_BYTES)} MB)`];
+    sentence.replaceChildren(
+      element("option", { value: "", disabled: true, hidden: true }, "none: choose one"),
+      ...texts.map((text, index) => element("option", { value: index }, text)),
+    );
   }
-  sentence.disabled = sentences.length === 0;
+  sentence.disabled = sentences.length === 0 && (view.source === "model" || !sheet);
   const value = view.source === "model" ? String(view.sentence) : "";
   if (sentence.value !== value) sentence.value = value;
   const about = byId("source-about", HTMLElement);
   if (sheet) say(about, [sheet.kind === "model" ? "" : sheet.title, sheet.about ?? ""].filter(Boolean).join(" · "));
   about.title = about.textContent;
-  byId("entry-label", HTMLElement).hidden = !sheet || sheet.entries.length < 2;
-  entry.max = String((sheet?.entries.length ?? 1) - 1);
+  byId("entry-label", HTMLElement).hidden = !sheet || sheet.numEntries < 2;
+  entry.max = String((sheet?.numEntries ?? 1) - 1);
   if (document.activeElement !== entry) entry.value = String(view.entry);
   const bar = byId("progress", HTMLElement);
   bar.hidden = !progress;
   if (progress) {
     byId("progress-bar", HTMLProgressElement).value = progress.total > 0 ? progress.done / progress.total : 0;
-    const megabytes = (bytes: number) => (bytes / 1e6).toFixed(1);
     say(
       byId("progress-text", HTMLElement),
       `${progress.about}: ${megabytes(progress.done)} of ${megabytes(progress.total)} MB`,
     );
   }
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
 }
 
 async function openFile(app: App, file: File): Promise<void> {
@@ -115,19 +123,28 @@ function mountRandom(app: App): void {
 function mountDrop(app: App): void {
   const veil = byId("drop", HTMLElement);
   const carriesFile = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
+  // Words may be dropped on a field; elsewhere a browser would leave the page for what is dropped.
+  const isForField = (event: DragEvent) => event.target instanceof HTMLInputElement && !carriesFile(event);
   window.addEventListener("dragover", (event) => {
-    if (!carriesFile(event)) return;
+    if (isForField(event)) return;
     event.preventDefault();
-    veil.hidden = false;
+    veil.hidden = !carriesFile(event);
+    if (event.dataTransfer) event.dataTransfer.dropEffect = carriesFile(event) ? "copy" : "none";
   });
   window.addEventListener("dragleave", (event) => {
     if (!event.relatedTarget) veil.hidden = true;
   });
   window.addEventListener("drop", (event) => {
-    if (!carriesFile(event)) return;
+    if (isForField(event)) return;
     event.preventDefault();
     veil.hidden = true;
-    const dropped = event.dataTransfer?.files[0];
-    if (dropped) void openFile(app, dropped);
+    void openDropped(app, [...(event.dataTransfer?.files ?? [])]);
   });
+}
+
+async function openDropped(app: App, files: readonly File[]): Promise<void> {
+  const [file] = files;
+  if (!file) return;
+  if (files.length === 1) await openFile(app, file);
+  else app.fail("source", new Error(`${files.length} files were dropped; this page shows one at a time, so drop one`));
 }

@@ -2,9 +2,10 @@
 
 import { byId, element } from "../dom";
 import * as words from "../draw/format";
-import { type HeadMap, rowOf, weightAt } from "../draw/map";
+import { type HeadMap, nansOf, rowOf } from "../draw/map";
 import type { App } from "../state/app";
 import { nameOf, shown, type Shown } from "../state/shown";
+import { wordsOf } from "../state/words";
 
 /** Tokens beyond are in the map only. */
 const MOST_TOKENS = 256;
@@ -32,7 +33,7 @@ export function mountStrip(app: App): void {
     if (next instanceof HTMLElement) next.focus();
   });
   app.subscribe((state) => {
-    const now = state.sheet?.entries[state.view.entry];
+    const now = state.sheet && wordsOf(state.sheet, state.view.entry);
     const list = now?.queries ?? [];
     if (list !== tokens) {
       tokens = list;
@@ -46,7 +47,10 @@ export function mountStrip(app: App): void {
     const view = shown(state);
     keys.hidden = !state.sheet || state.sheet.selfAttention;
     shade(strip, keys, view, state.view.query);
-    finding.replaceChildren(...said(view));
+    const failed = !view && state.sheet && state.notices.compute;
+    finding.replaceChildren(
+      ...(failed ? ["This could not be computed, so that there is nothing to see."] : said(view)),
+    );
     finding.dataset["stale"] = String(state.stale);
   });
 }
@@ -73,26 +77,25 @@ function shade(strip: HTMLElement, keys: HTMLElement, view: Shown | null, locked
 function said(view: Shown | null): (Node | string)[] {
   if (!view) return ["\u00a0"];
   const { map, sheet, place, row } = view;
-  const bold = (text: string) => element("b", {}, text);
   const here = `In ${nameOf(sheet, place)}, `;
-  if (row !== null) {
-    const key = largest(map, row);
-    if (key === null) return [here, bold(map.queries[row] ?? ""), " sees no key: its weights are zeros."];
-    const weight = words.share(weightAt(map, row, key));
-    return [
-      here,
-      bold(map.queries[row] ?? ""),
-      " looks most at ",
-      bold(map.keys[key] ?? ""),
-      `: ${weight} of its attention.`,
-    ];
-  }
+  if (row !== null) return [here, element("b", {}, map.queries[row] ?? ""), ...ofRow(map, row)];
+  const nans = nansOf(map);
+  if (nans > 0) return [here, `${words.count(nans)} of ${words.count(map.weights.length)} weights are NaN.`];
   const statistics = view.answer.statistics[place.head];
   const pattern = statistics?.pattern;
   if (!statistics || !pattern) return [here, "no query sees a key."];
   const share = words.share(statistics.patternScore);
   if (pattern === "broad") return [here, `attention is spread: even to ${share}.`];
-  return [here, `${share} of all attention goes to the `, bold(PLACES[pattern]), "."];
+  return [here, `${share} of all attention goes to the `, element("b", {}, PLACES[pattern]), "."];
+}
+
+function ofRow(map: HeadMap, row: number): (Node | string)[] {
+  const weights = rowOf(map, row);
+  if (weights.some(Number.isNaN)) return [" has weights that are NaN."];
+  const best = weights.reduce((best, weight, key) => (weight > (weights[best] ?? 0) ? key : best), 0);
+  const weight = weights[best] ?? 0;
+  if (weight === 0) return [" sees no key: its weights are zeros."];
+  return [" looks most at ", element("b", {}, map.keys[best] ?? ""), `: ${words.share(weight)} of its attention.`];
 }
 
 const PLACES = {
@@ -102,9 +105,3 @@ const PLACES = {
   first: "first token",
   separator: "separator",
 } as const;
-
-function largest(map: HeadMap, row: number): number | null {
-  const weights = rowOf(map, row);
-  const best = weights.reduce((best, weight, key) => (weight > (weights[best] ?? 0) ? key : best), 0);
-  return (weights[best] ?? 0) > 0 || Number.isNaN(weights[best]) ? best : null;
-}

@@ -31,7 +31,7 @@ export function mountMachine(app: App): void {
     measure.disabled = !shown(state);
     say(note, machineNote(state));
     if (state.answers !== before.answers || state.view.locked !== before.view.locked)
-      drawTiming(shown({ ...state, preview: null }));
+      drawTiming(shown({ ...state, preview: null }), state.device?.backend === "cpu");
   });
   mountDevice(app);
 }
@@ -51,21 +51,24 @@ function machineNote({ machine, sheet, view }: State): string {
 }
 
 /** The parts of the last run of the layer in view. */
-function drawTiming(view: Shown | null): void {
+function drawTiming(view: Shown | null, onCpu: boolean): void {
   const place = byId("timing", HTMLElement);
   if (!view) {
     place.replaceChildren();
     return;
   }
   const { compile, upload, gpu, readback } = view.answer.timing;
-  const parts = { compile, upload, GPU: gpu, readback };
+  // On the CPU nothing is compiled, and nothing goes to a device or comes back.
+  const parts = onCpu ? { computing: gpu } : { compile, upload, GPU: gpu, readback };
   const longest = Math.max(...Object.values(parts), 1e-6);
   const lines = Object.entries(parts).map(([name, took]) =>
     element("div", {}, element("span", {}, name), bar(took / longest), element("output", {}, words.milliseconds(took))),
   );
   const run = [layerName(view.sheet, view.place.layer), `${view.answer.dispatches} dispatches`].filter(Boolean);
-  const note = `${run.join(", ")}. Compiling happens once for each kind of call.`;
-  place.replaceChildren(...lines, element("p", { class: "note" }, note));
+  const note = onCpu
+    ? `${layerName(view.sheet, view.place.layer) || "the whole call"}, operation after operation in WebAssembly.`
+    : `${run.join(", ")}. Compiling happens once for each kind of call.`;
+  place.replaceChildren(...lines, element("p", { class: "note" }, words.capital(note)));
 }
 
 function mountDevice(app: App): void {
@@ -91,14 +94,18 @@ function mountDevice(app: App): void {
 
 function facts({ device }: State): Node[] {
   if (!device) return [];
-  const hardware = [device.vendor, device.architecture].filter(Boolean).join(", ");
+  const hardware = [device.vendor, device.architecture].filter(Boolean).join(" ");
+  const onCpu = device.backend === "cpu";
   const [least, most] = device.subgroup;
   return [
-    ...fact("adapter", device.name),
-    ...fact("reached by", device.backend === "cpu" ? "WebAssembly, on the CPU" : "WebGPU"),
-    ...(hardware ? fact("hardware", hardware) : []),
-    ...fact("kind", device.software ? "software: shaders run on the CPU" : "a GPU"),
-    ...(device.backend === "webgpu" ? fact("clock", device.timestamps ? "its own" : "this computer’s") : []),
+    ...fact("adapter", onCpu ? "none" : device.name),
+    ...fact("reached by", onCpu ? "WebAssembly" : "WebGPU"),
+    ...(hardware && hardware !== device.name ? fact("hardware", hardware) : []),
+    ...fact(
+      "kind",
+      onCpu ? "the CPU path: plain Rust, no shaders" : device.software ? "software: shaders run on the CPU" : "a GPU",
+    ),
+    ...(onCpu ? [] : fact("clock", device.timestamps ? "its own" : "this computer’s")),
     ...(most > 0 ? fact("subgroups", least === most ? String(most) : `${least} to ${most}`) : []),
     ...(device.features.length > 0 ? fact("features", device.features.join(", ")) : []),
   ];

@@ -3,6 +3,7 @@
 import type { LayerAnswer } from "../engine/protocol";
 
 export interface Verdict {
+  /** Whether everything is as in the reference, NaN where it has NaN. */
   ok: boolean;
   /** Over all layers, outputs and weights. */
   maxError: number;

@@ -1,6 +1,7 @@
 // The page's state and what changes it. Sections subscribe and draw; nothing else keeps state of its own.
 
 import type { DeviceInfo, Progress } from "multihead";
+import { capital } from "../draw/format";
 import { Engine, EngineError } from "../engine/engine";
 import type { Fault, LayerAnswer, MachineReport, Sheet, Without } from "../engine/protocol";
 import { DEFAULT_VIEW, fromHash, type HeadPlace, samePlace, toHash, type View } from "./view";
@@ -44,6 +45,8 @@ export class App {
   #round = 0;
   /** Settles when the latest question is answered. At most one is under way: a slider must not fill the queue. */
   #last: Promise<unknown> = Promise.resolve();
+  /** The latest recovery from a loss. */
+  #recovery = 0;
   /** What listeners have been told of. */
   #told: State;
   #file: { bytes: Uint8Array; name: string } | null = null;
@@ -205,8 +208,9 @@ export class App {
     if (machine && machine.layer === this.#state.view.locked.layer) this.set({ machine });
   }
 
-  /** Tells of a fault that nobody else tells of. */
+  /** Tells of a fault that nobody else tells of. A loss is told of, and mended, when the device says so. */
   fail(name: NoticeName, error: unknown): void {
+    if (name === "compute" && faultOf(error).code === "device-lost") return;
     this.notify(name, { kind: "error", text: sentence(faultOf(error).message) });
   }
 
@@ -259,14 +263,14 @@ export class App {
   /** Shows a sheet, as far as possible in the view that there is. */
   async #lay(sheet: Sheet, fresh: boolean): Promise<void> {
     const { view } = this.#state;
-    const numQueries = sheet.entries[0]?.queries.length ?? 0;
+    const settings = fresh ? sheet.initial : view.settings;
     const fits = ({ layer, head }: HeadPlace) => layer < sheet.numLayers && head < sheet.numHeads;
     this.setView({
       locked: fits(view.locked) ? view.locked : { layer: 0, head: 0 },
       off: view.off.filter(fits),
-      entry: Math.min(view.entry, Math.max(0, sheet.entries.length - 1)),
-      query: view.query !== null && view.query < numQueries ? view.query : null,
-      settings: fresh ? sheet.initial : view.settings,
+      entry: Math.min(view.entry, Math.max(0, sheet.numEntries - 1)),
+      query: view.query !== null && view.query < sheet.numQueries ? view.query : null,
+      settings: { ...settings, validLen: within(settings.validLen, sheet.numKeys) },
     });
     this.set({ sheet, answers: [], without: null, machine: null, preview: null, cell: null });
     await this.compute();
@@ -281,11 +285,14 @@ export class App {
   /** The device is gone: forgets, opens another, computes again. */
   async #recover(reason: string): Promise<void> {
     const start = performance.now();
+    const recovery = ++this.#recovery;
     this.#forget();
     this.set({ device: null });
     this.notify("lost", { kind: "warning", text: `The device was lost (${reason}). Opening it again…` });
     if (!(await this.#openDevice())) return;
     await this.#openSource();
+    // It may have been lost again meanwhile, which another recovery mends.
+    if (recovery !== this.#recovery) return;
     const seconds = ((performance.now() - start) / 1000).toFixed(1);
     this.notify("lost", {
       kind: "info",
@@ -318,8 +325,7 @@ export class App {
       return round === this.#round ? value : null;
     } catch (error) {
       if (round !== this.#round) return null;
-      // A loss is told of, and mended, when the device says so.
-      if (faultOf(error).code !== "device-lost") this.fail("compute", error);
+      this.fail("compute", error);
       this.set({ answers: [], stale: false, without: null, machine: null });
       return null;
     } finally {
@@ -333,8 +339,13 @@ function faultOf(error: unknown): Fault {
   return { code: "internal", message: error instanceof Error ? error.message : String(error) };
 }
 
-/** With a capital letter and a full stop. */
+/** A limit of keys that there are so many of; none where it hides nothing that is there. */
+function within(limit: number | null, keys: number): number | null {
+  return limit !== null && limit <= keys ? limit : null;
+}
+
+/** With a capital letter, unless the first word is a name of something, and a full stop. */
 function sentence(text: string): string {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  const whole = /^\p{Ll}+(?=[\s,;:])/u.test(text) ? capital(text) : text;
   return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
 }

@@ -1,6 +1,5 @@
 // What is in view, out of the state: the head under the pointer, else the locked one.
 
-import type { DeviceInfo } from "multihead";
 import { type HeadMap, mapOf } from "../draw/map";
 import type { LayerAnswer, Sheet } from "../engine/protocol";
 import type { State } from "./app";
@@ -39,10 +38,4 @@ export function nameOf(sheet: Sheet | null, { layer, head }: HeadPlace): string 
 /** "layer 3", or nothing where there is one layer only. */
 export function layerName(sheet: Sheet | null, layer: number): string {
   return sheet?.numLayers === 1 ? "" : `layer ${layer}`;
-}
-
-/** What a device is called; many browsers keep the adapter's name to themselves. */
-export function deviceName({ name, vendor, architecture, backend }: DeviceInfo): string {
-  const hardware = [vendor, architecture].filter(Boolean).join(" ");
-  return backend === "webgpu" && name === "unnamed adapter" && hardware ? hardware : name;
 }
