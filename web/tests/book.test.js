@@ -1,6 +1,7 @@
 // The book's claims, live.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { openBrowser, openPage, PATIENCE } from "./support.js";
 
@@ -62,6 +63,16 @@ test("letters of any two words find their partners", async () => {
     /2 queries by 2 keys\. Strongest: b to b (9\d|100)\s%/,
   );
   assert.match(new URL(page.url()).hash, /asks=ab&asked=bc/);
+  for (const ending of ["png", "svg"]) {
+    const [saved] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click(`#alignment-take [data-ending="${ending}"]`),
+    ]);
+    assert.equal(saved.suggestedFilename(), `alignment.${ending}`);
+    const bytes = await readFile(await saved.path());
+    if (ending === "svg") assert.match(bytes.toString(), /<title>ab asks bc<\/title>/);
+    else assert.equal(bytes.subarray(1, 4).toString(), "PNG");
+  }
   await page.fill("#alignment-key", " ");
   await page.waitForFunction(
     () => document.querySelector("#alignment-said").textContent === "Both words need a letter.",

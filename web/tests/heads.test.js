@@ -21,10 +21,10 @@ const grid = (layer, head) => page.locator("#grid button").nth(layer * 12 + head
 test("a visitor sees at once which word a head connects, on the GPU and on the CPU", async () => {
   const visit = await openPage(browser, "");
   assert.match(await visit.page.innerText("#device-chip"), /swiftshader/);
-  for (const { page } of [visit, { page }]) {
-    const text = (selector) => page.locator(selector).innerText();
-    assert.equal(await page.locator("#grid button").count(), 72);
-    assert.equal(await page.locator("#sentence option:enabled").count(), 8);
+  for (const seen of [visit.page, page]) {
+    const text = (selector) => seen.locator(selector).innerText();
+    assert.equal(await seen.locator("#grid button").count(), 72);
+    assert.equal(await seen.locator("#sentence option:enabled").count(), 8);
     assert.match(await text("#finding"), /^In layer 3, head 1, it looks most at trophy: 61\s% of its attention\.$/);
     assert.equal(await text("#map-title"), "Layer 3, head 1");
     assert.match(await text("#badge"), /^proved to \d\.\de-\d+$/);

@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import {
   caseFile,
+  caseOf,
   download,
   drop,
   mapInView,
@@ -174,9 +175,16 @@ test("NaN is called NaN, and nothing is proved of it", async () => {
   assert.match(await text("#verdict"), /but for [1-9][\d,]* NaN/);
   assert.match(await text("#verdict"), /NaN: [1-9][\d,]*, as in the reference/);
   assert.match(await text("#verdict"), /The answer is as the file expects/);
-  assert.match(await text("#finding"), /NaN\.$/);
-  assert.match(await text("#statistics"), /are NaN/);
-  assert.match(await text("#links"), /NaN/);
+  // There the values have it. Where a query has it, its weights are NaN.
+  const data = [1, 0, Number.NaN, 0, 1, 1, 0, 1];
+  const key = { data: [1, 0, 0, 1, 0, 1], shape: [1, 3, 2] };
+  const bytes = caseOf({ query: { data, shape: [1, 4, 2] }, key }, { num_heads: 1 });
+  await recomputed(page, () => drop(page, { "nan.safetensors": bytes }), "bad");
+  assert.equal(await text("#finding"), "In head 0, 3 of 12 weights are NaN.");
+  assert.match(await text("#statistics"), /3 of 12 are NaN/);
+  assert.match(await text("#links"), /^q1 → k0 NaN/);
+  await page.locator("#strip button").nth(1).click();
+  await page.waitForFunction(() => /q1 has weights that are NaN/.test(document.querySelector("#finding").textContent));
   assert.doesNotMatch(await text("#heads"), /sees no key|–/);
 });
 

@@ -2,12 +2,17 @@
 
 import type { AlignmentReport } from "multihead";
 import { byId, onWidth, say } from "../dom";
-import { pageInks } from "../draw/inks";
+import type { Figure } from "../draw/figure";
+import { type Inks, pageInks, PAPER } from "../draw/inks";
 import type { HeadMap } from "../draw/map";
-import { mapFigure, summary } from "../draw/mapFigure";
+import { mapFigure } from "../draw/mapFigure";
 import { paintOnPage } from "../draw/paint";
+import { picture, save } from "../export/files";
 import type { App } from "../state/app";
 import { mountLive } from "./live";
+
+/** Points of the map at most. */
+const WIDEST = 480;
 
 /** Milliseconds without a key stroke, after which the words are aligned. */
 const PAUSE = 300;
@@ -17,12 +22,17 @@ export function mountAlignment(app: App): void {
   const [asks, asked] = [byId("alignment-query", HTMLInputElement), byId("alignment-key", HTMLInputElement)];
   const canvas = byId("alignment-map", HTMLCanvasElement);
   const said = byId("alignment-said", HTMLElement);
+  const taking = byId("alignment-take", HTMLElement);
   let report: AlignmentReport | null = null;
   let width = 0;
   let timer = 0;
   const draw = () => {
     canvas.hidden = !report;
-    if (report && width > 0) drawMap(app, report, canvas, width);
+    for (const button of taking.querySelectorAll("button")) button.disabled = !report;
+    if (!report || width === 0) return;
+    const figure = figureOf(app, report, { width: Math.min(width, WIDEST), inks: pageInks() });
+    paintOnPage(figure, canvas);
+    canvas.ariaLabel = `Alignment. ${figure.description}`;
   };
   const show = (now: AlignmentReport | null) => {
     report = now;
@@ -47,6 +57,10 @@ export function mountAlignment(app: App): void {
       say(said, error instanceof Error ? error.message : String(error));
     }
   };
+  taking.addEventListener("click", (event) => {
+    const ending = event.target instanceof HTMLButtonElement ? event.target.dataset["ending"] : undefined;
+    if (report && ending) take(app, report, ending).catch((error: unknown) => app.fail("compute", error));
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     void align();
@@ -67,15 +81,20 @@ export function mountAlignment(app: App): void {
   mountLive(app, form, { run: () => void align(), forget: () => show(null) });
 }
 
-function drawMap(app: App, report: AlignmentReport, canvas: HTMLCanvasElement, width: number): void {
+function figureOf(app: App, report: AlignmentReport, options: { width: number; inks: Inks; title?: string }): Figure {
   const [, , rows = 0, columns = 0] = report.weights.shape;
   const queries = report.letters.map(({ letter }) => letter);
   const map: HeadMap = { layer: 0, head: 0, weights: report.weights.data, rows, columns, queries, keys: report.keys };
-  const { palette } = app.state.view;
   const axes = { rows: "asks", columns: "is asked" };
-  const { figure } = mapFigure(map, { width: Math.min(width, 480), palette, inks: pageInks(), axes });
-  paintOnPage(figure, canvas);
-  canvas.ariaLabel = `Alignment. ${summary(map)}`;
+  return mapFigure(map, { ...options, palette: app.state.view.palette, axes }).figure;
+}
+
+/** The map as a file, in the colours of paper. */
+async function take(app: App, report: AlignmentReport, ending: string): Promise<void> {
+  const title = `${report.letters.map(({ letter }) => letter).join("")} asks ${report.keys.join("")}`;
+  const taken = await picture(figureOf(app, report, { width: WIDEST, inks: PAPER, title }), `alignment.${ending}`);
+  save(taken);
+  app.notify("link", { kind: "info", text: `Saved ${taken.name}.` });
 }
 
 function sentence({ letters, device }: AlignmentReport): string {

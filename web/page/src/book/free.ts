@@ -23,6 +23,7 @@ export function mountFree(app: App): void {
   let report: HeadsAreFreeReport | null = null;
   /** Counts questions. */
   let latest = 0;
+  let isAsked = false;
   let room = 0;
   const draw = () => {
     canvas.hidden = !report;
@@ -33,7 +34,10 @@ export function mountFree(app: App): void {
   };
   const run = async (runs: number) => {
     const asked = ++latest;
-    const onProgress = ({ done, total }: { done: number; total: number }) => say(note, `timing… ${done} of ${total}`);
+    isAsked = true;
+    const onProgress = ({ done, total }: { done: number; total: number }) => {
+      if (asked === latest) say(note, `timing… ${done} of ${total}`);
+    };
     try {
       const answer = await app.engine.call(
         "headsAreFree",
@@ -55,6 +59,7 @@ export function mountFree(app: App): void {
   };
   const forget = () => {
     latest += 1;
+    isAsked = false;
     report = null;
     place.replaceChildren();
     say(note, "");
@@ -71,7 +76,11 @@ export function mountFree(app: App): void {
     draw();
   });
   app.subscribe(draw);
-  mountLive(app, form, { run: () => void run(0), forget });
+  // Whoever was quicker than the eye has asked already.
+  const count = () => {
+    if (!isAsked) void run(0);
+  };
+  mountLive(app, form, { run: count, forget });
 }
 
 function table({ rows }: HeadsAreFreeReport): Node[] {

@@ -35,7 +35,7 @@ export function count(value: number): string {
   return Number.isFinite(value) ? grouped(value) : "–";
 }
 
-/** "18.9 M", "2.0 G". */
+/** "18.9 M", "2.0 G", "544 ": what is counted follows at once. */
 export function large(value: number): string {
   const steps: [number, string][] = [
     [1e9, "G"],
@@ -43,7 +43,7 @@ export function large(value: number): string {
     [1e3, "k"],
   ];
   const step = steps.find(([size]) => value >= size);
-  return step ? `${three(value / step[0])} ${step[1]}` : String(value);
+  return step ? `${three(value / step[0])} ${step[1]}` : `${value} `;
 }
 
 /** "(2, 16, 384)". */

@@ -86,12 +86,17 @@ function figure({ state }: App, view: Shown, kind: PictureName): Figure {
 }
 
 async function png(app: App, view: Shown, kind: PictureName): Promise<Taken> {
-  return { name: name(view.place, kind, "png"), blob: await toPng(figure(app, view, kind), FINE) };
+  return picture(figure(app, view, kind), name(view.place, kind, "png"));
 }
 
 async function svg(app: App, view: Shown, kind: PictureName): Promise<Taken> {
-  const blob = new Blob([toSvg(figure(app, view, kind))], { type: "image/svg+xml" });
-  return { name: name(view.place, kind, "svg"), blob };
+  return picture(figure(app, view, kind), name(view.place, kind, "svg"));
+}
+
+/** A figure as the file that its name's ending says. */
+export async function picture(figure: Figure, name: string): Promise<Taken> {
+  const blob = name.endsWith(".svg") ? new Blob([toSvg(figure)], { type: "image/svg+xml" }) : await toPng(figure, FINE);
+  return { name, blob };
 }
 
 function file({ place }: Shown, ending: string, type: string, text: string): Taken {

@@ -85,7 +85,7 @@ function onKey(app: App, { map, row, column }: Shown, event: KeyboardEvent): voi
 function readout({ map, row, column }: Shown): string {
   const drawn = Math.max(map.rows, map.columns) > MOST_DRAWN ? ` The first ${MOST_DRAWN} of each axis are drawn.` : "";
   if (map.weights.length === 0) return "There is nothing to see: the map has no cells.";
-  const point = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
+  const point = matchMedia("(pointer: coarse)").matches ? "Tap" : "Point at";
   if (row === null || column === null) return `${point} a cell to read its weight.${drawn}`;
   const weight = weightAt(map, row, column);
   const value = Number.isFinite(weight) ? weight.toFixed(4) : String(weight);
