@@ -26,7 +26,7 @@ test("one head loses at least √½ of two values, two heads lose nothing", asyn
   for (const line of lines) {
     const [, heads] = /^(\d) head/.exec(line);
     const [, lost] = /([\d.]+) % lost$/.exec(line.trim());
-    if (heads === "1") assert.ok(Math.abs(Number(lost) / 100 - Math.SQRT1_2) < 0.02, line);
+    if (heads === "1") assert.ok(Math.abs(Number(lost) / 100 - Math.SQRT1_2) < 0.005, line);
     else assert.equal(lost, "0");
   }
   assert.deepEqual(
@@ -34,7 +34,7 @@ test("one head loses at least √½ of two values, two heads lose nothing", asyn
     ["1", "1", "1", "1", "2", "2"],
   );
   await page.click("#copy-both-run");
-  await page.waitForFunction(() => /4096 samples/.test(document.querySelector("#copy-both-note").textContent), null, {
+  await page.waitForFunction(() => /16,384 samples/.test(document.querySelector("#copy-both-note").textContent), null, {
     timeout: PATIENCE,
   });
 });

@@ -2,11 +2,12 @@
 
 import type { CopyBothReport } from "multihead";
 import { bar, byId, element, say } from "../dom";
+import * as words from "../draw/format";
 import type { App } from "../state/app";
 import { mountLive } from "./live";
 
-/** Samples for the readout: enough that its error shows in the third digit only. */
-const NUM_SAMPLES = 4096;
+/** Samples for the readout, and numbers in a value: m / 2N = 0.0005 is what a fit flatters its own samples by. */
+const [NUM_SAMPLES, VALUE_DIM] = [16_384, 16];
 
 export function mountCopyBoth(app: App): void {
   const button = byId("copy-both-run", HTMLButtonElement);
@@ -16,10 +17,10 @@ export function mountCopyBoth(app: App): void {
     button.disabled = true;
     say(note, "computing…");
     try {
-      const report = await app.engine.call("copyBoth", [NUM_SAMPLES]);
+      const report = await app.engine.call("copyBoth", [NUM_SAMPLES, VALUE_DIM]);
       chart.replaceChildren(...lines(report));
       chart.ariaLabel = `Relative error by number of heads. ${report.rows.map(told).join("; ")}.`;
-      say(note, `${report.numSamples} samples, on ${report.device}; the mark is √½`);
+      say(note, `${words.count(report.numSamples)} samples, on ${report.device}; the mark is √½`);
     } catch (error) {
       say(note, "");
       app.fail("compute", error);

@@ -102,7 +102,7 @@ export interface Calls {
   machine(layer: number, settings: Settings): MachineReport;
   caseFile(layer: number, settings: Settings): Uint8Array;
   npy(tensor: Tensor): Uint8Array;
-  copyBoth(numSamples: number): CopyBothReport;
+  copyBoth(numSamples: number, valueDim: number): CopyBothReport;
   alignment(query: string, key: string): AlignmentReport;
   /** Without runs it counts and does not measure. */
   headsAreFree(numHiddens: number, heads: number[], runs: number): HeadsAreFreeReport;

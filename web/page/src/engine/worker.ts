@@ -122,7 +122,7 @@ const desk: Desk = {
 
   npy: (tensor) => toNpy(tensor),
 
-  copyBoth: (numSamples) => copyBoth({ device: openDevice(), numSamples }),
+  copyBoth: (numSamples, valueDim) => copyBoth({ device: openDevice(), numSamples, valueDim }),
 
   alignment: (query, key) => alignment({ device: openDevice(), query, key }),
 
