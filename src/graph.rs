@@ -9,6 +9,7 @@ pub(crate) mod copy;
 mod cost;
 mod custom;
 mod display;
+mod dropout;
 pub(crate) mod footprint;
 mod inputs;
 mod masks;
@@ -19,11 +20,12 @@ pub(crate) mod schedule;
 pub use builder::GraphBuilder;
 pub use copy::CopyStrided;
 pub use custom::{CpuTwin, Custom, CustomKernel};
+pub use dropout::DropoutPattern;
 pub use inputs::{HostValue, Inputs};
 pub(crate) use masks::ScoreSizes;
 pub use op::{
-    AppendKey, Attention, AttentionWeights, Columns, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores, Softmax,
-    TransposeHeads,
+    AppendKey, Attention, AttentionWeights, Columns, Dropout, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores,
+    Softmax, TransposeHeads,
 };
 pub use rewrite::{Fuse, Rewriting};
 

@@ -14,6 +14,7 @@
 mod append_key;
 pub(crate) mod attention;
 mod copy;
+mod dropout;
 mod masks;
 mod matmul;
 mod matmul_texels;
@@ -85,6 +86,7 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         &append_key::KERNELS[..],
         &attention::KERNELS,
         &copy::KERNELS,
+        &dropout::KERNELS,
         &matmul::KERNELS,
         &softmax::KERNELS,
         &transpose::KERNELS,
@@ -151,6 +153,7 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
     match &request.node.op {
         Op::Matmul(op) => matmul::launch(op, request),
         Op::Softmax(op) => softmax::launch(op, request),
+        Op::Dropout(op) => dropout::launch(op, request),
         Op::Attention(op) => attention::launch(op, request),
         Op::AttentionWeights(op) => attention::launch_weights(op, request),
         Op::Pack(_) => unreachable!("parameters should have been packed before anything runs"),

@@ -117,7 +117,7 @@
 //!
 //! # What it does not do
 //!
-//! No training: no backward pass, and no dropout yet. Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
+//! No training: no backward pass (dropout of the weights is there: [`Training`]). Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
 //! tokenizer, layer normalisation or KV cache.
 //!
 //! [d2l]: https://d2l.ai/chapter_attention-mechanisms-and-transformers/multihead-attention.html
@@ -143,7 +143,7 @@ pub mod web;
 
 pub use attention::{
     AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
-    MultiHeadAttention, OutputByHead, Weights,
+    MultiHeadAttention, OutputByHead, Training, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};

@@ -7,6 +7,7 @@
 mod append_key;
 mod attention;
 mod copy;
+mod dropout;
 mod interpret;
 mod matmul;
 mod pack;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use multihead::graph::{AppendKey, CopyStrided, KeyBand, Matmul, Softmax, TransposeHeads};
+use multihead::graph::{AppendKey, CopyStrided, Dropout, DropoutPattern, KeyBand, Matmul, Softmax, TransposeHeads};
 use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
 use support::{check_graph, gpu, random};
 
@@ -257,6 +257,42 @@ fn softmax() {
             };
             check_softmax(&gpu, &mut rng, &Masked { band, ..masked(axes) }, &format!("band {band}"));
             check_softmax(&gpu, &mut rng, &all, &format!("everything, band {band}"));
+        }
+    }
+}
+
+/// Hidden weights stay −0, visible ones are scaled or become +0, NaN shows: to the bit but for the product's rounding.
+#[test]
+fn dropout() {
+    let devices = [gpu(), support::cramped_gpu(2_000)];
+    let mut rng = fastrand::Rng::with_seed(9);
+    for [batch, heads, queries, keys] in [[1, 1, 1, 1], [2, 3, 5, 7], [1, 2, 3, 128], [3, 1, 65, 33], [1, 1, 2, 1031]] {
+        for p in [0.0, 0.2, 0.25, 1.0] {
+            let mut builder = GraphBuilder::new();
+            let weights = builder.input("weights", [batch * heads, queries, keys], DType::F32).unwrap();
+            let pattern = builder.input("pattern", [DropoutPattern::WORDS], DType::U32).unwrap();
+            let dropped = builder.dropout("out", Dropout { weights, pattern, num_heads: heads }).unwrap();
+            let graph = builder.finish(&[dropped]);
+            let element = |kind: u8| match kind {
+                0 => -0.0,
+                1 => f32::NAN,
+                other => f32::from(other) / 256.0,
+            };
+            let data = (0..batch * heads * queries * keys).map(|_| element(rng.u8(..))).collect();
+            let weights = HostTensor::new([batch * heads, queries, keys], data).unwrap();
+            let pattern = DropoutPattern::new(p, rng.u64(..), rng.u64(..)).unwrap().words();
+            let inputs = Inputs::new().with("weights", &weights).with("pattern", &pattern);
+            let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
+            for gpu in &devices {
+                let options = multihead::PlanOptions::default();
+                let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+                pollster::block_on(plan.poison()).unwrap();
+                let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
+                for (got, truth) in got.data().iter().zip(truth["out"].data()) {
+                    let same = got.to_bits() == truth.to_bits() || (got.is_nan() && truth.is_nan());
+                    assert!(same, "p {p}: {got} instead of {truth}");
+                }
+            }
         }
     }
 }

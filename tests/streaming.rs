@@ -291,7 +291,7 @@ fn attention_and_attention_weights_of_a_graph_of_ones_own() {
         band: KeyBand::new(true, -1, None),
         extra_keys: 0,
     };
-    let op = Attention { scores: scores.clone(), value: columns(16), statistics: true };
+    let op = Attention { scores: scores.clone(), value: columns(16), statistics: true, dropout: None };
     let attention = builder.attention("attention", op).unwrap();
     let weights = builder.attention_weights("weights", AttentionWeights { scores, attention }).unwrap();
     let w = builder.parameter("W", [4, 12]).unwrap();
@@ -344,7 +344,7 @@ fn statistics_follow_the_heads_of_any_number() {
             band: KeyBand::ALL,
             extra_keys: 0,
         };
-        let op = Attention { scores, value: whole, statistics: true };
+        let op = Attention { scores, value: whole, statistics: true, dropout: None };
         let attention = builder.attention("attention", op).unwrap();
         let graph = builder.finish(&[attention]);
         let x = random(&mut rng, [2, 7, num_heads * 4]);

@@ -3,7 +3,9 @@
 use super::sizes::HeadSizes;
 use super::{CallShape, Linear, Weights};
 use crate::error::Error;
-use crate::graph::{AppendKey, DType, Graph, GraphBuilder, Matmul, Softmax, TransposeHeads, ValueId};
+use crate::graph::{
+    AppendKey, DType, Dropout, DropoutPattern, Graph, GraphBuilder, Matmul, Softmax, TransposeHeads, ValueId,
+};
 use crate::shape::Shape;
 
 /// What decides the graph of a call.
@@ -29,13 +31,14 @@ impl Call<'_> {
         let scores = builder.matmul("scores", self.product([q_heads, k_heads], true, false))?;
         let softmax = self.softmax(&mut builder, scores)?;
         let weights = builder.softmax("weights", softmax)?;
-        let heads = builder.matmul("heads", self.product([weights, v_heads], false, true))?;
+        let counted = self.dropped(&mut builder, weights)?;
+        let heads = builder.matmul("heads", self.product([counted, v_heads], false, true))?;
         let joined = builder.transpose_output("joined", TransposeHeads { input: heads, num_heads })?;
         let output = match self.weights {
             Some(weights) => linear(&mut builder, "output", joined, ["W_o", "b_o"], &weights.w_o)?,
             None => joined,
         };
-        let outputs = [output, weights];
+        let outputs = [output, if self.shape.returns_dropped { counted } else { weights }];
         Ok(builder.finish(if self.with_weights { &outputs } else { &outputs[..1] }))
     }
 
@@ -68,6 +71,15 @@ impl Call<'_> {
     fn product(&self, [lhs, rhs]: [ValueId; 2], transpose_rhs: bool, skip_hidden: bool) -> Matmul {
         let group = self.sizes.num_heads / self.sizes.num_kv_heads;
         Matmul { lhs, rhs, bias: None, transpose_rhs, group, skip_hidden }
+    }
+
+    /// The weights that the values are multiplied with: in training some are dropped.
+    fn dropped(&self, builder: &mut GraphBuilder, weights: ValueId) -> Result<ValueId, Error> {
+        if !self.shape.training {
+            return Ok(weights);
+        }
+        let pattern = builder.input("dropout", [DropoutPattern::WORDS], DType::U32)?;
+        builder.dropout("dropped", Dropout { weights, pattern, num_heads: self.sizes.num_heads })
     }
 
     fn softmax(&self, builder: &mut GraphBuilder, scores: ValueId) -> Result<Softmax, Error> {

@@ -207,7 +207,7 @@ struct SettingsArguments {
     /// Where the names of the weights begin, such as `encoder.layer.3.`.
     #[arg(long)]
     prefix: Option<String>,
-    /// The probability of dropping a weight in training; only 0, evaluation, is supported.
+    /// The probability of dropping a weight; above 0 the call is one of training and needs a seed.
     #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = number("dropout"))]
     dropout: Option<Settings>,
     /// What the pattern of dropped weights follows from.

@@ -169,10 +169,12 @@ impl Op {
                 .chain(&mut op.attend_mask)
                 .chain(&mut op.bias)
                 .collect(),
+            Self::Dropout(op) => vec![&mut op.weights, &mut op.pattern],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![&mut op.input],
             Self::Attention(op) => {
                 let mut all = op.scores.values_mut();
                 all.push(&mut op.value.tensor);
+                all.extend(&mut op.dropout);
                 all
             }
             Self::AttentionWeights(op) => {

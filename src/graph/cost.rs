@@ -50,7 +50,7 @@ impl Graph {
                 let head_dim = (scores.query.count / scores.num_heads).max(1) as u64;
                 flops / (2 * head_dim) * (SCORE_WORK / 2)
             }
-            Op::Softmax(_) => elements.saturating_mul(SOFTMAX_WORK),
+            Op::Softmax(_) | Op::Dropout(_) => elements.saturating_mul(SOFTMAX_WORK),
             _ => elements.saturating_mul(MOVING_WORK),
         };
         flops.saturating_add(beside)

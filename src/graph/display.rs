@@ -48,9 +48,12 @@ impl Graph {
                 let masks = [op.valid_lens, op.attend_mask, op.bias];
                 format!("{:.4} · {}{}", op.scale, name(op.scores), self.masked(masks, op.band, op.extra_keys))
             }
+            Op::Dropout(op) => format!("{}, {} says which are kept", name(op.weights), name(op.pattern)),
             Op::Attention(op) => {
+                let weights = format!("softmax({})", self.scores(&op.scores));
+                let weights = op.dropout.map_or(weights.clone(), |_| format!("dropout({weights})"));
                 let statistics = if op.statistics { ", with statistics" } else { "" };
-                format!("softmax({}) · {}{statistics}", self.scores(&op.scores), self.columns(op.value))
+                format!("{weights} · {}{statistics}", self.columns(op.value))
             }
             Op::AttentionWeights(op) => {
                 format!("softmax({}) by the statistics of {}", self.scores(&op.scores), name(op.attention))

@@ -6,7 +6,9 @@
 
 use std::ops::Range;
 
-use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, ScoreSizes, Scores, TransposeHeads, ValueId};
+use super::{
+    AppendKey, CopyStrided, DropoutPattern, Graph, Matmul, Node, Op, ScoreSizes, Scores, TransposeHeads, ValueId,
+};
 
 /// A box of a node's space of (batch, rows, cols).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,14 @@ impl Graph {
                 0 => self.split_footprint(node, block),
                 _ => self.mask_footprint(node.op.operands()[index], index - 1, self.softmax_sizes(op), block),
             },
+            Op::Dropout(_) => {
+                if index == 0 {
+                    self.split_footprint(node, block)
+                } else {
+                    0..DropoutPattern::WORDS
+                }
+            }
+            Op::Attention(op) if index == 6 => 0..op.dropout.map_or(0, |_| DropoutPattern::WORDS),
             Op::Attention(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::AttentionWeights(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::Pack(op) => {
@@ -92,9 +102,12 @@ impl Graph {
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
             Op::Copy(op) => op.footprint(op.to, block),
             Op::Custom(_) | Op::Pack(_) => 0..self.value(node.output).len(),
-            Op::Attention(_) | Op::AttentionWeights(_) | Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => {
-                self.split_footprint(node, block)
-            }
+            Op::Attention(_)
+            | Op::AttentionWeights(_)
+            | Op::Softmax(_)
+            | Op::Dropout(_)
+            | Op::TransposeQkv(_)
+            | Op::AppendKey(_) => self.split_footprint(node, block),
         }
     }
 

@@ -9,6 +9,8 @@ pub enum Op {
     Matmul(Matmul),
     /// Scaled, masked softmax over each row of scores.
     Softmax(Softmax),
+    /// Some weights of a softmax set to zero, the others scaled.
+    Dropout(Dropout),
     /// (B, L, H·d) → (B·H, L, d).
     TransposeQkv(TransposeHeads),
     /// (B·H, L, d) → (B, L, H·d).
@@ -66,6 +68,19 @@ pub struct Softmax {
     pub band: KeyBand,
     /// Keys after all real ones that every query sees, whatever masks and lengths say (`bias_k`): 0 or 1.
     pub extra_keys: usize,
+}
+
+/// `output[bh][i][j] = weights[bh][i][j] · (kept ? 1 / (1 − p) : 0)`, as [`DropoutPattern`](super::DropoutPattern) says.
+///
+/// A hidden key's weight stays −0 (see [`Softmax`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dropout {
+    /// (B·H, Lq, columns).
+    pub weights: ValueId,
+    /// (4,): [`DropoutPattern::words`](super::DropoutPattern::words).
+    pub pattern: ValueId,
+    /// H, to find the batch entry and the head in the first axis of `weights`.
+    pub num_heads: usize,
 }
 
 /// Which keys a query sees by position: query `i` sees key `j` when `i + start ≤ j < i + end`.
@@ -182,6 +197,8 @@ pub struct Attention {
     pub value: Columns,
     /// Whether the statistics of each row are written too.
     pub statistics: bool,
+    /// Which weights are dropped, as in [`Dropout`]; the statistics are those before.
+    pub dropout: Option<ValueId>,
 }
 
 /// `exp(scores − largest) / sum` from the statistics of an [`Attention`]: (B·H, Lq, Lk + extra). A hidden key's weight is −0,
@@ -228,6 +245,7 @@ impl Op {
         match self {
             Self::Matmul(_) => "matmul",
             Self::Softmax(_) => "softmax",
+            Self::Dropout(_) => "dropout",
             Self::TransposeQkv(_) => "transpose_qkv",
             Self::TransposeOutput(_) => "transpose_output",
             Self::Attention(_) => "attention",
@@ -245,11 +263,12 @@ impl Op {
         match self {
             Self::Matmul(op) => vec![Some(op.lhs), Some(op.rhs), op.bias],
             Self::Softmax(op) => vec![Some(op.scores), op.valid_lens, op.attend_mask, op.bias],
+            Self::Dropout(op) => vec![Some(op.weights), Some(op.pattern)],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![Some(op.input)],
             Self::Attention(op) => {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
-                let masks = [valid_lens, attend_mask, bias];
-                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(masks).collect()
+                let others = [valid_lens, attend_mask, bias, op.dropout];
+                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(others).collect()
             }
             Self::AttentionWeights(op) => {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;

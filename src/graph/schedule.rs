@@ -113,6 +113,7 @@ impl Graph {
         let next = &self.nodes()[index + 1];
         let row_by_row = match &next.op {
             Op::Softmax(op) => op.scores == node.output,
+            Op::Dropout(op) => op.weights == node.output,
             Op::Matmul(op) => op.lhs == node.output,
             _ => false,
         };

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::append_key::append_key;
-use super::attention::{self, Scores, attention, attention_weights};
+use super::attention::{self, Form, Scores, attention, attention_weights};
 use super::copy::copy;
+use super::dropout::dropout;
 use super::matmul::{self, matmul};
 use super::pack::{Part, pack};
 use super::softmax::{Masks, softmax};
@@ -14,8 +15,8 @@ use crate::error::Error;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step};
 use crate::graph::{
-    self, Columns, Custom, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes, Source, TransposeHeads,
-    ValueId,
+    self, Columns, Custom, DropoutPattern, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes, Source,
+    TransposeHeads, ValueId,
 };
 use crate::shape::HostTensor;
 
@@ -130,9 +131,15 @@ impl<T: Real> Memory<'_, T> {
                 let masks = self.masks(ids, self.graph.softmax_sizes(op), op.scale, op.band);
                 softmax(&masks, self.real(op.scores), cols, block, write);
             }
+            Op::Dropout(op) => {
+                let pattern = DropoutPattern::from_words(self.integers(op.pattern));
+                dropout(&pattern, op.num_heads, self.real(op.weights), [rows, cols], block, write);
+            }
             Op::Attention(op) => {
                 let value = self.heads(op.value, op.scores.num_kv_heads);
-                attention(&self.scores(&op.scores), value, [cols, usize::from(op.statistics)], block, write);
+                let pattern = op.dropout.map(|id| DropoutPattern::from_words(self.integers(id)));
+                let form = Form { width: cols, statistics: op.statistics, dropout: pattern };
+                attention(&self.scores(&op.scores), value, &form, block, write);
             }
             Op::AttentionWeights(op) => attention_weights(&self.scores(&op.scores), block, write),
             Op::Pack(op) => {

@@ -45,7 +45,8 @@ fn expected<T: Real>(scenario: &Scenario, work: &Work, rows: &[usize]) -> Result
     if let (Kind::Attention(sizes), Some(layer)) = (scenario.kind, &work.layer) {
         let key = work.input("key").unwrap_or(query).clone();
         let mask = Mask { valid_lens: causal_lens(sizes, rows)?, ..Mask::default() };
-        let inputs = AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask };
+        let inputs =
+            AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask, training: None };
         let [output, _] = layer.reference::<T>(&inputs)?;
         return Ok(output.into_data());
     }

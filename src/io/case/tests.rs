@@ -1,6 +1,6 @@
 use super::*;
 use crate::attention::Linear;
-use crate::attention::Mask;
+use crate::attention::{Mask, Training};
 use crate::io::tensor_file::{Numbers, TensorFile};
 use crate::shape::Shape;
 
@@ -55,6 +55,7 @@ fn full() -> Case {
                 query_offset: -1,
                 window: Some(3),
             },
+            training: Some(Training { dropout: 0.5, seed: 9, ..Training::default() }),
         },
         weights: Some(Weights {
             w_q: linear(),

@@ -12,8 +12,8 @@ use crate::io::tensor_file::{Numbers, TensorFile};
 impl Case {
     /// The bytes of a case file that [`Case::from_bytes`] reads back: floats as F32, weights in D2L's layout.
     ///
-    /// What `settings` and `inputs.mask` both speak of (`causal`, `query_offset`, `window`) is written as the mask has
-    /// it, and `prefix` only where there are weights.
+    /// What `settings` and `inputs` both speak of (`causal`, `query_offset`, `window`, `dropout`, `seed`) is written as the
+    /// inputs have it, and `prefix` only where there are weights.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] when reading would refuse a setting.
@@ -58,6 +58,8 @@ impl Case {
             causal: (mask.causal || said.causal.is_some()).then_some(mask.causal),
             query_offset: (mask.query_offset != 0 || said.query_offset.is_some()).then_some(mask.query_offset),
             window: mask.window,
+            dropout: self.inputs.training.map(|training| training.dropout).or(said.dropout.filter(|&p| p == 0.0)),
+            seed: self.inputs.training.map(|training| training.seed).or(said.seed),
             prefix: said.prefix.clone().filter(|_| self.weights.is_some()),
             ..said.clone()
         }
