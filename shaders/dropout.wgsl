@@ -1,6 +1,6 @@
 // dropout:  out[bh][i][j] = weights[bh][i][j] · (kept(b, h, i, j) ? 1 / (1 − p) : 0)
 //
-//   weights (B·H, Lq, columns), pattern (4,): threshold, bits of 1 / (1 − p), key of the generator → out (B·H, Lq, columns)
+//   weights (B·H, Lq, columns), pattern (4,): threshold, bits of 1 / (1 − p), generator's key → out (B·H, Lq, columns)
 //
 // What is kept is a function of place, seed and step alone, so that every kernel that drops weights drops the same.
 // One invocation = four weights of one row, for which one turn of the generator gives the words.
@@ -85,6 +85,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     for (var key = group * 4u; key < min(group * 4u + 4u, params.columns); key++) {
         let weight = weights[params.weights_base + line + key];
         let factor = select(0.0, kept_scale(), ((kept >> (key & 3u)) & 1u) != 0u);
-        out[params.out_base + line + key] = select(bitcast<u32>(bitcast<f32>(weight) * factor), HIDDEN, weight == HIDDEN);
+        let counted = bitcast<u32>(bitcast<f32>(weight) * factor);
+        out[params.out_base + line + key] = select(counted, HIDDEN, weight == HIDDEN);
     }
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod by_head;
+mod cache;
 mod call;
 mod config;
 mod layer;
@@ -9,10 +10,12 @@ mod mask;
 mod on_cpu;
 mod run;
 mod sizes;
+mod step;
 mod training;
 mod weights;
 
 pub use by_head::OutputByHead;
+pub use cache::{CacheOptions, CacheStorage, KvCache};
 pub use call::CallShape;
 pub use config::AttentionConfig;
 pub(crate) use config::divides;
@@ -20,6 +23,7 @@ pub use layer::MultiHeadAttention;
 pub use mask::Mask;
 pub use run::{AttentionOutput, AttentionPlan};
 pub use sizes::HeadSizes;
+pub use step::{StepInputs, StepPlan, StepShape};
 pub use training::Training;
 pub use weights::{Linear, Weights};
 

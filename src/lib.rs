@@ -142,8 +142,8 @@ mod shape;
 pub mod web;
 
 pub use attention::{
-    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
-    MultiHeadAttention, OutputByHead, Training, Weights,
+    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CacheOptions, CacheStorage, CallShape, HeadSizes,
+    KvCache, Linear, Mask, MultiHeadAttention, OutputByHead, StepInputs, StepPlan, StepShape, Training, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};

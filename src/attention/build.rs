@@ -23,7 +23,7 @@ impl Call<'_> {
     pub(super) fn graph(&self) -> Result<Graph, Error> {
         let HeadSizes { num_heads, num_kv_heads, .. } = self.sizes;
         let mut builder = GraphBuilder::new();
-        let [query, key, value] = self.sequences(&mut builder)?;
+        let [query, key, value] = sequences(&mut builder, self.shape)?;
         let [q, k, v] = self.projected(&mut builder, [query, key, value])?;
         let q_heads = builder.transpose_qkv("q_heads", TransposeHeads { input: q, num_heads })?;
         let k_heads = builder.transpose_qkv("k_heads", TransposeHeads { input: k, num_heads: num_kv_heads })?;
@@ -40,15 +40,6 @@ impl Call<'_> {
         };
         let outputs = [output, if self.shape.returns_dropped { counted } else { weights }];
         Ok(builder.finish(if self.with_weights { &outputs } else { &outputs[..1] }))
-    }
-
-    /// Query, key and value; an absent one is the one before it.
-    fn sequences(&self, builder: &mut GraphBuilder) -> Result<[ValueId; 3], Error> {
-        let mut input = |name: &str, shape: &Shape| builder.input(name, shape.clone(), DType::F32);
-        let query = input("query", &self.shape.query)?;
-        let key = self.shape.key.as_ref().map_or(Ok(query), |shape| input("key", shape))?;
-        let value = self.shape.value.as_ref().map_or(Ok(key), |shape| input("value", shape))?;
-        Ok([query, key, value])
     }
 
     /// (B, L, H·d) each, with the learned key after all others where there is one.
@@ -102,7 +93,16 @@ impl Call<'_> {
     }
 }
 
-fn linear(
+/// Query, key and value; an absent one is the one before it.
+pub(super) fn sequences(builder: &mut GraphBuilder, call: &CallShape) -> Result<[ValueId; 3], Error> {
+    let mut input = |name: &str, shape: &Shape| builder.input(name, shape.clone(), DType::F32);
+    let query = input("query", &call.query)?;
+    let key = call.key.as_ref().map_or(Ok(query), |shape| input("key", shape))?;
+    let value = call.value.as_ref().map_or(Ok(key), |shape| input("value", shape))?;
+    Ok([query, key, value])
+}
+
+pub(super) fn linear(
     builder: &mut GraphBuilder,
     name: &str,
     input: ValueId,

@@ -96,8 +96,13 @@ impl MultiHeadAttention {
     /// As [`sizes`](Self::sizes), and [`Error::WrongShape`] for a mask of a shape that is not in the list.
     pub fn graph(&self, call: &CallShape, with_weights: bool) -> Result<Graph, Error> {
         let sizes = self.sizes(call)?;
-        let scale = self.config.scale.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
+        let scale = self.scale(sizes.head_dim);
         Call { sizes, scale, weights: self.weights.as_ref(), shape: call, with_weights }.graph()
+    }
+
+    /// What scores are multiplied with.
+    pub(super) fn scale(&self, head_dim: usize) -> f64 {
+        self.config.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt())
     }
 
     /// Compiles a call once, to be run again and again with inputs of this shape.

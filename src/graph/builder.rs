@@ -1,6 +1,9 @@
 //! Building a graph: every method checks the shapes it is given.
 
+mod cached;
 mod rewritten;
+
+pub(crate) use cached::STATISTICS;
 
 use super::copy::span;
 use super::{
@@ -333,7 +336,8 @@ impl GraphBuilder {
     }
 
     pub(super) fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
-        let output = self.value(name, shape, DType::F32, Source::Node(self.graph.nodes.len()))?;
+        let dtype = op.in_place().map_or(DType::F32, |operand| self.graph.values[operand.0].dtype);
+        let output = self.value(name, shape, dtype, Source::Node(self.graph.nodes.len()))?;
         self.graph.nodes.push(Node { op, output });
         Ok(output)
     }

@@ -182,6 +182,14 @@ impl Op {
                 all.push(&mut op.attention);
                 all
             }
+            Self::PartialAttention(op) => {
+                let mut all = op.scores.values_mut();
+                all.push(&mut op.value.tensor);
+                all.extend(&mut op.lengths);
+                all
+            }
+            Self::MergePartials(op) => vec![&mut op.partials],
+            Self::AppendRows(op) => vec![&mut op.cache, &mut op.rows.tensor, &mut op.lengths],
             Self::AppendKey(op) => vec![&mut op.input, &mut op.key],
             Self::Pack(op) => op.parts.iter_mut().filter_map(|part| part.value.as_mut()).collect(),
             Self::Copy(op) => vec![&mut op.input],

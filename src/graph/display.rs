@@ -65,6 +65,15 @@ impl Graph {
             Op::TransposeQkv(op) | Op::TransposeOutput(op) => {
                 format!("{}, {} head{}", name(op.input), op.num_heads, if op.num_heads == 1 { "" } else { "s" })
             }
+            Op::PartialAttention(op) => {
+                let weights = format!("softmax({})", self.scores(&op.scores));
+                let cached = op.lengths.map_or(String::new(), |id| format!(", as {} says", name(id)));
+                format!("{} parts of {weights} · {}{cached}", op.parts, self.columns(op.value))
+            }
+            Op::MergePartials(op) => format!("{}, {} parts", name(op.partials), op.parts),
+            Op::AppendRows(op) => {
+                format!("{} with {} where {} says, in place", name(op.cache), self.columns(op.rows), name(op.lengths))
+            }
             Op::AppendKey(op) => format!("{}, then {}", name(op.input), name(op.key)),
             Op::Copy(op) => format!("{}, strides {:?} to {:?}", name(op.input), op.from, op.to),
             Op::Custom(op) => op.inputs.iter().map(|&id| name(id)).collect::<Vec<_>>().join(", "),
@@ -120,6 +129,7 @@ fn dtype_text(value: &Value) -> String {
         DType::F32 => "",
         DType::U32 => "u32",
         DType::Bool => "bool",
+        DType::F16 => "f16",
     }
     .into()
 }

@@ -1,6 +1,6 @@
 //! The operations a graph is made of.
 
-use super::{CopyStrided, Custom, ValueId};
+use super::{AppendRows, CopyStrided, Custom, MergePartials, PartialAttention, ValueId};
 
 /// One operation; its inputs are values of the same graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +19,14 @@ pub enum Op {
     Attention(Attention),
     /// The weights of an attention whose scores were never stored.
     AttentionWeights(AttentionWeights),
+    /// What parts of the keys add to an attention.
+    PartialAttention(PartialAttention),
+    /// An attention of its parts.
+    MergePartials(MergePartials),
     /// (B, L, W) → (B, L + 1, W).
     AppendKey(AppendKey),
+    /// New rows of a cache, in place.
+    AppendRows(AppendRows),
     /// Parameters side by side.
     Pack(Pack),
     /// A tensor with gaps, put together or apart.
@@ -250,7 +256,10 @@ impl Op {
             Self::TransposeOutput(_) => "transpose_output",
             Self::Attention(_) => "attention",
             Self::AttentionWeights(_) => "attention_weights",
+            Self::PartialAttention(_) => "partial_attention",
+            Self::MergePartials(_) => "merge_partials",
             Self::AppendKey(_) => "append_key",
+            Self::AppendRows(_) => "append_rows",
             Self::Pack(_) => "pack",
             Self::Copy(_) => "copy",
             Self::Custom(op) => &op.kernel.name,
@@ -274,7 +283,14 @@ impl Op {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
                 vec![Some(query.tensor), Some(key.tensor), Some(op.attention), valid_lens, attend_mask, bias]
             }
+            Self::PartialAttention(op) => {
+                let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
+                let others = [valid_lens, attend_mask, bias, op.lengths];
+                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(others).collect()
+            }
+            Self::MergePartials(op) => vec![Some(op.partials)],
             Self::AppendKey(op) => vec![Some(op.input), Some(op.key)],
+            Self::AppendRows(op) => vec![Some(op.cache), Some(op.rows.tensor), Some(op.lengths)],
             Self::Pack(op) => op.parts.iter().filter_map(|part| part.value).map(Some).collect(),
             Self::Copy(op) => vec![Some(op.input)],
             Self::Custom(op) => op.inputs.iter().copied().map(Some).collect(),

@@ -198,15 +198,26 @@ impl Graph {
     /// The first of the streaming nodes that read a value, if nothing else does: they take it from any columns.
     fn streaming_user(&self, id: ValueId) -> Option<usize> {
         let reads = |index: &usize| self.nodes()[*index].op.operands().contains(&Some(id));
-        let streams = |index: usize| matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_));
+        let streams = |index: usize| {
+            matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_) | Op::PartialAttention(_))
+        };
         let mut users = (0..self.nodes().len()).filter(reads);
         let first = users.next()?;
-        (streams(first) && users.all(streams) && !self.outputs().contains(&id)).then_some(first)
+        if self.outputs().contains(&id) {
+            return None;
+        }
+        match &self.nodes()[first].op {
+            // Rows of a cache are read by whoever reads the cache.
+            Op::AppendRows(op) if op.rows.tensor == id && users.next().is_none() => {
+                self.streaming_user(self.nodes()[first].output)
+            }
+            _ => (streams(first) && users.all(streams)).then_some(first),
+        }
     }
 
     /// Whether an attention in it never stores its scores.
     pub(crate) fn streams(&self) -> bool {
-        self.nodes().iter().any(|node| matches!(node.op, Op::Attention(_)))
+        self.nodes().iter().any(|node| matches!(node.op, Op::Attention(_) | Op::PartialAttention(_)))
     }
 
     /// Whether a value is the weights of a softmax, or what dropout leaves of them.
@@ -260,19 +271,19 @@ impl Unfused {
 }
 
 /// A graph that is built again, value by value.
-struct Copying<'a> {
+pub(super) struct Copying<'a> {
     graph: &'a Graph,
-    builder: GraphBuilder,
+    pub(super) builder: GraphBuilder,
     /// For each value of the old graph, the one of the new.
-    ids: Vec<ValueId>,
+    pub(super) ids: Vec<ValueId>,
 }
 
 impl<'a> Copying<'a> {
-    fn of(graph: &'a Graph) -> Self {
+    pub(super) fn of(graph: &'a Graph) -> Self {
         Self { graph, builder: GraphBuilder::new(), ids: vec![ValueId(0); graph.values().count()] }
     }
 
-    fn value(&mut self, id: ValueId) -> Result<(), Error> {
+    pub(super) fn value(&mut self, id: ValueId) -> Result<(), Error> {
         self.value_with(id, &BTreeMap::new())
     }
 
@@ -318,7 +329,7 @@ impl<'a> Copying<'a> {
         self.builder.matmul(&names, Matmul { lhs, rhs, bias, transpose_rhs: false, group: 1, skip_hidden: false })
     }
 
-    fn finish(self) -> Graph {
+    pub(super) fn finish(self) -> Graph {
         let outputs: Vec<_> = self.graph.outputs().iter().map(|id| self.ids[id.0]).collect();
         self.builder.finish(&outputs)
     }
@@ -348,6 +359,8 @@ impl Op {
         match self {
             Self::Attention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
             Self::AttentionWeights(op) => vec![&mut op.scores.query, &mut op.scores.key],
+            Self::PartialAttention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
+            Self::AppendRows(op) => vec![&mut op.rows],
             _ => Vec::new(),
         }
     }

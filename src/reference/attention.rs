@@ -23,7 +23,7 @@ impl<'a, T: Real> Heads<'a, T> {
     }
 
     /// One head of one row.
-    fn row(&self, row: usize, head: usize) -> &'a [T] {
+    pub(super) fn row(&self, row: usize, head: usize) -> &'a [T] {
         let first = row * self.stride + self.columns.first + head * self.width();
         self.data.slice(first..first + self.width())
     }
@@ -40,12 +40,12 @@ pub(super) struct Scores<'a, T> {
 
 impl<T: Real> Scores<'_, T> {
     /// The key/value head that a query head reads.
-    fn kv_head(&self, head: usize) -> usize {
+    pub(super) fn kv_head(&self, head: usize) -> usize {
         head / (self.query.count / self.key.count)
     }
 
     /// Scores of one query, `None` for hidden keys.
-    fn fill(&self, row: Row, visible: &mut [Option<T>]) {
+    pub(super) fn fill(&self, row: Row, visible: &mut [Option<T>]) {
         let query = self.query.row(row.entry * self.masks.sizes.num_queries + row.query, row.head);
         for (key, seen) in visible.iter_mut().enumerate() {
             let other = self.key.row(row.entry * self.num_columns + key, self.kv_head(row.head));

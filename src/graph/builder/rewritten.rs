@@ -102,7 +102,7 @@ impl GraphBuilder {
         Ok(sizes)
     }
 
-    fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
+    pub(super) fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
         let Columns { tensor, first, count } = columns;
         let fits = matches!(self.axes(tensor), &[_, _, width] if first.saturating_add(count) <= width);
         if fits && num_heads > 0 && count % num_heads == 0 {
