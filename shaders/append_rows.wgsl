@@ -2,8 +2,9 @@
 //
 //   rows (B, Lq, …), lengths (B, 2): cached rows, new rows → out (B, capacity, heads · width of a head with zeros)
 //
-// One invocation = four elements of one row of `out`. What is no new row stays what it is; a row that would lie behind the
-// capacity is not written. Halves are rounded to the nearest, ties to even, by whole numbers: the same on every device.
+// One invocation = four elements of one row of `out`. What is no new row stays what it is; a row that would lie behind
+// the capacity is not written. Halves are rounded to the nearest, ties to even, by whole numbers: the same on every
+// device.
 // Chosen everywhere. Arithmetic intensity: none, a copy.
 
 // Constants

@@ -145,8 +145,8 @@ fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
     return Row(query_row, head, first, end, params.mask_base + mask_row, params.bias_base + bias_row);
 }
 
-fn powers(scores: vec4<f32>, largest: vec4<f32>) -> vec4<f32> {
-    return exp2((scores - largest) * LOG2_E);
+fn powers(of_scores: vec4<f32>, most: vec4<f32>) -> vec4<f32> {
+    return exp2((of_scores - most) * LOG2_E);
 }
 
 // --- One score: the same text wherever it is found key by key ---
@@ -329,9 +329,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
                 let score = vec4<f32>(scores[at], scores[at + 1u], scores[at + 2u], scores[at + 3u]);
                 let counts = ((vec4<u32>(bits[k]) >> (vec4<u32>(f * 4u) + vec4<u32>(0u, 1u, 2u, 3u))) & vec4<u32>(1u))
                     != vec4<u32>();
-                let weights = select(vec4<f32>(), powers(score, largest[f]), counts);
-                weight_tile[(k * LANES + lane) * FOURS + f] = weights;
-                sum[f] += weights;
+                let of_key = select(vec4<f32>(), powers(score, largest[f]), counts);
+                weight_tile[(k * LANES + lane) * FOURS + f] = of_key;
+                sum[f] += of_key;
             }
         }
         for (var k = 0u; k < KEYS; k++) { // unroll
@@ -353,11 +353,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
                     weights[f] = weight_tile[j * FOURS + f];
                 }
                 for (var s = 0u; s < SUMS; s++) { // unroll
-                    let own = load_value(entry, kv_head, tile + j, min(column + s * COLUMNS, VALUE - 1u));
+                    let loaded = load_value(entry, kv_head, tile + j, min(column + s * COLUMNS, VALUE - 1u));
                     for (var r = 0u; r < ROWS; r++) { // unroll
                         // A hidden key's value takes no part, whatever it holds.
                         let counts = ((seen_by >> r) & 1u) != 0u;
-                        let added = weights[r / 4u][r % 4u] * own;
+                        let added = weights[r / 4u][r % 4u] * loaded;
                         sums[s * ROWS + r] += select(vec4<f32>(), added, counts);
                     }
                 }

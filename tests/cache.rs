@@ -376,7 +376,7 @@ fn what_a_cache_cannot_be_is_refused() {
     let plan = step(&layer, &cpu).unwrap();
     let mut second = made(&layer, f32s(1, 4), &shape).unwrap();
     let x = |rows: usize| StepInputs::new(HostTensor::new([1, rows, 16], vec![0.5; rows * 16]).unwrap());
-    let mut run = |cache: &mut KvCache, inputs: &StepInputs| {
+    let run = |cache: &mut KvCache, inputs: &StepInputs| {
         pollster::block_on(plan.run(cache, inputs)).map(|_| ()).map_err(|error| error.to_string())
     };
     let foreign = run(&mut second, &x(1)).unwrap_err();

@@ -341,19 +341,17 @@ fn append_key() {
 }
 
 /// What a test of parts varies: [B, Lq, Lk, H, G, d, dv, parts, keys of a tile].
-const PARTS: [[usize; 9]; 7] = [
+const PARTS: [[usize; 9]; 5] = [
     [1, 1, 1, 1, 1, 4, 4, 1, 64],
     [2, 3, 130, 4, 2, 8, 12, 2, 64],
-    [1, 1, 600, 4, 1, 16, 4, 3, 256],
     [1, 5, 300, 10, 1, 12, 8, 2, 128],
     [3, 2, 63, 2, 2, 20, 260, 4, 64],
-    [1, 9, 257, 3, 3, 128, 128, 1, 128],
     [2, 1, 700, 8, 1, 4, 20, 5, 128],
 ];
 
 #[test]
 fn partial_attention_and_merge_partials() {
-    let devices = [gpu(), support::portable_gpu()];
+    let gpu = support::portable_gpu();
     let mut rng = fastrand::Rng::with_seed(10);
     for axes in PARTS {
         let [batch, queries, num_keys, num_heads, num_kv_heads, head_dim, value_dim, parts, keys] = axes;
@@ -410,9 +408,7 @@ fn partial_attention_and_merge_partials() {
                 3 => inputs = inputs.with("lengths", &lengths),
                 _ => {}
             }
-            for gpu in &devices {
-                check_graph(gpu, &graph, &Inputs::new(), &inputs, None, &format!("parts {axes:?}, kind {kind}"));
-            }
+            check_graph(&gpu, &graph, &Inputs::new(), &inputs, None, &format!("parts {axes:?}, kind {kind}"));
         }
     }
 }
