@@ -72,6 +72,7 @@ mod tests {
                 key: num_keys.map(ones),
                 value: None,
                 mask: Mask { valid_lens, ..Mask::default() },
+                training: None,
             },
             weights: None,
             expected: Expected::default(),

@@ -9,7 +9,7 @@ use super::device::Place;
 use super::fault::Fault;
 use super::layer::Layer;
 use super::object::{axes, object, optional_tensor, plain, tensor};
-use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mask, Settings};
+use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mask, Settings, Training};
 
 /// Opens the bytes of a case file: `OpenedCase` of the package, with a [`Layer`] as `layer`.
 ///
@@ -18,8 +18,7 @@ use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mas
 #[wasm_bindgen(js_name = openCase)]
 pub fn open_case(place: &Place, bytes: &[u8]) -> Result<JsValue, Fault> {
     let case = Case::from_bytes(bytes, &CaseOptions::default())?;
-    // Says what a layer of its parts would not: that dropout asks for training.
-    case.attention()?;
+    check_seed(&case.inputs)?;
     let tolerance = case.tolerance();
     let layer = Layer::of(place.device(), case.config()?, case.weights)?;
     let expected = object([
@@ -70,7 +69,7 @@ impl Layer {
 
 /// `AttentionInputs` of the package.
 fn inputs_told(inputs: &AttentionInputs) -> JsValue {
-    let AttentionInputs { query, key, value, mask } = inputs;
+    let AttentionInputs { query, key, value, mask, training } = inputs;
     let Mask { valid_lens, attend_mask, bias, causal, query_offset, window } = mask;
     object([
         ("query", tensor(query)),
@@ -82,7 +81,32 @@ fn inputs_told(inputs: &AttentionInputs) -> JsValue {
         ("causal", (*causal).into()),
         ("queryOffset", (*query_offset as f64).into()),
         ("window", window.map_or(JsValue::NULL, |window| (window as f64).into())),
+        ("training", training.as_ref().map_or(JsValue::NULL, training_told)),
     ])
+}
+
+fn training_told(training: &Training) -> JsValue {
+    object([
+        ("dropout", training.dropout.into()),
+        ("seed", (training.seed as f64).into()),
+        ("step", (training.step as f64).into()),
+        ("returnsDropped", training.returns_dropped.into()),
+    ])
+}
+
+/// JavaScript has whole numbers exactly up to here.
+const MOST_SAFE: u64 = (1 << 53) - 1;
+
+/// A seed that JavaScript would round gives another pattern.
+fn check_seed(inputs: &AttentionInputs) -> Result<(), Error> {
+    match inputs.training {
+        Some(Training { seed, .. }) if seed > MOST_SAFE => Err(Error::OutOfRange {
+            what: "seed".into(),
+            value: seed.to_string(),
+            allowed: format!("must be at most {MOST_SAFE}, the largest whole number that JavaScript has exactly"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn integers(tensor: &HostTensor<i64>) -> JsValue {

@@ -218,6 +218,21 @@ export interface AttentionOptions {
   backend?: Backend;
 }
 
+/**
+ * That a call is one of training: each weight is zero with probability `dropout` and otherwise multiplied with
+ * 1 / (1 − dropout). What is dropped follows from seed, step and place alone, the same on every device.
+ */
+export interface Training {
+  /** 0 to 1. */
+  readonly dropout: number;
+  /** A whole number from 0 on; default 0. */
+  readonly seed?: number;
+  /** A whole number from 0 on: each step of training has a pattern of its own. Default 0. */
+  readonly step?: number;
+  /** Whether weights that come back are those after dropout. Default false: those before, which sum to 1. */
+  readonly returnsDropped?: boolean;
+}
+
 /** Which keys a query may see, and what is read. A key is visible when everything given lets it through. */
 export interface AttentionInputs {
   /** (B, Lq, E). */
@@ -238,6 +253,8 @@ export interface AttentionInputs {
   queryOffset?: number;
   /** Key j is visible when |j − position| < window; at least 1. */
   window?: number | null;
+  /** Which weights are dropped; default none: evaluation. */
+  training?: Training | null;
 }
 
 export interface CallOptions {
@@ -410,6 +427,8 @@ export interface CallShape {
   causal?: boolean;
   queryOffset?: number;
   window?: number | null;
+  /** Of it only whether there is one, and `returnsDropped`, decide the graph. */
+  training?: Training | null;
   scale?: number;
   temperature?: number;
   returnWeights?: boolean;

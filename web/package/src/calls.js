@@ -7,7 +7,7 @@ import { MultiheadError } from "./errors.js";
 import { hasRoom } from "../wasm/multihead.js";
 
 /** What says which keys a query may see, and what is read. */
-export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window"];
+export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window", "training"];
 const SCALE = ["scale", "temperature"];
 export const CALL = [...INPUTS, ...SCALE, "headScale", "preferredKernels", "fused"];
 export const RUN = [...CALL, "returnWeights", "verify", "profile", "onProgress"];
@@ -63,6 +63,7 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
     causal: flag("causal", call.causal),
     queryOffset: absent(call.queryOffset) ? 0 : whole("queryOffset", call.queryOffset, -safe, safe),
     window: optional(call.window, (window) => whole("window", window, 1, safe)),
+    training: optional(call.training, training),
     scale: optional(call.scale, (scale) => finite("scale", scale)),
     temperature,
     headScale: optional(call.headScale, headScale),
@@ -72,6 +73,23 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
     profile: flag("profile", call.profile),
     onProgress: listener("onProgress", call.onProgress),
     counted: optional(call.counted, (counted) => Uint32Array.from(wholes("counted", counted, 0))),
+  };
+}
+
+/** Which weights are dropped. */
+function training(/** @type {unknown} */ given) {
+  const { dropout, seed, step, returnsDropped } = options("training", given, ["dropout", "seed", "step", "returnsDropped"]);
+  const probability = finite("training.dropout", dropout);
+  if (!(probability >= 0 && probability <= 1)) {
+    refuse(`training.dropout is ${shown(probability)}, but must be between 0 and 1`);
+  }
+  const count = (/** @type {string} */ name, /** @type {unknown} */ number) =>
+    absent(number) ? 0 : whole(`training.${name}`, number, 0, Number.MAX_SAFE_INTEGER);
+  return {
+    dropout: probability,
+    seed: count("seed", seed),
+    step: count("step", step),
+    returnsDropped: flag("training.returnsDropped", returnsDropped),
   };
 }
 
