@@ -443,7 +443,7 @@ export interface GraphValue {
   /** "query", "W_q", "scores", "output"… */
   readonly name: string;
   readonly shape: readonly number[];
-  readonly dtype: "f32" | "u32" | "bool";
+  readonly dtype: "f32" | "u32" | "bool" | "f16";
   readonly bytes: number;
   /** Given with every run, given once, or computed. */
   readonly source: "input" | "parameter" | "node";
