@@ -105,7 +105,8 @@ fn the_pattern_is_a_function_of_place_seed_and_step() {
             for (name, options) in ways() {
                 let weights = run(&device, &layer, &inputs, true, &options).attention_weights.unwrap();
                 for (place, (&got, &before)) in weights.data().iter().zip(plain[1].data()).enumerate() {
-                    let index = [place / 1400, place / 350 % 4, place / 70 % 5, place % 70].map(|i| i as u32);
+                    let index =
+                        [place / 1400, place / 350 % 4, place / 70 % 5, place % 70].map(|i| u32::try_from(i).unwrap());
                     let expected = if pattern.keeps(index) { before / (1.0 - p) } else { 0.0 };
                     let close = (f64::from(got) - expected).abs() <= 1e-5 * expected;
                     assert!(close, "{} {name}, p {p}, {index:?}: {got} instead of {expected}", device.name());

@@ -83,14 +83,18 @@ pub struct KvCache {
 /// Where the numbers are: keys, then values.
 #[derive(Debug)]
 pub(super) enum Store {
-    Gpu {
-        gpu: Gpu,
-        buffers: [wgpu::Buffer; 2],
-        /// One batch entry of each, through which entries are copied.
-        between: [wgpu::Buffer; 2],
-        entry_bytes: [u64; 2],
-    },
+    Gpu(Box<OnGpu>),
     Cpu([Kept; 2]),
+}
+
+/// Keys and values on a GPU.
+#[derive(Debug)]
+pub(super) struct OnGpu {
+    pub(super) gpu: Gpu,
+    pub(super) buffers: [wgpu::Buffer; 2],
+    /// One batch entry of each, through which entries are copied.
+    between: [wgpu::Buffer; 2],
+    entry_bytes: [u64; 2],
 }
 
 /// Keys or values in main memory, (B, capacity, G · width of a head with its zeros).
@@ -115,7 +119,7 @@ impl KvCache {
                 let [keys, values] = shapes.map(|shape| bytes(options, shape));
                 let [keys, values] = [keys?, values?];
                 let entry_bytes = [keys, values].map(|bytes| bytes / options.batch as u64);
-                Store::Gpu {
+                Store::Gpu(Box::new(OnGpu {
                     gpu: gpu.clone(),
                     buffers: [buffer(gpu, "keys", keys).await?, buffer(gpu, "values", values).await?],
                     between: [
@@ -123,7 +127,7 @@ impl KvCache {
                         buffer(gpu, "values of an entry", entry_bytes[1]).await?,
                     ],
                     entry_bytes,
-                }
+                }))
             }
             Device::Cpu(_) => {
                 let [keys, values] = shapes.map(|shape| kept(options, shape));
@@ -201,9 +205,7 @@ impl KvCache {
         }
         let batch = self.options.batch;
         match &mut self.store {
-            Store::Gpu { gpu, buffers, between, entry_bytes } => {
-                copy_on_gpu(gpu, [buffers, between], *entry_bytes, [from, to]).await?;
-            }
+            Store::Gpu(store) => store.copy_entry([from, to]).await?,
             Store::Cpu(kept) => kept.iter_mut().for_each(|kept| kept.copy_entry([from, to], batch)),
         }
         self.lengths[to] = self.lengths[from];
@@ -302,23 +304,20 @@ async fn buffer(gpu: &Gpu, what: &str, bytes: u64) -> Result<wgpu::Buffer, Error
     gpu.guarded(&label, |device| device.create_buffer(&descriptor)).await
 }
 
-/// By way of buffers between: WebGPU copies no buffer to itself.
-async fn copy_on_gpu(
-    gpu: &Gpu,
-    [buffers, between]: [&[wgpu::Buffer; 2]; 2],
-    entry_bytes: [u64; 2],
-    [from, to]: [usize; 2],
-) -> Result<(), Error> {
-    gpu.guarded("the copy of a cache's entry", |device| {
-        let descriptor = wgpu::CommandEncoderDescriptor { label: Some("multihead.copy_entry") };
-        let mut encoder = device.create_command_encoder(&descriptor);
-        for ((buffer, between), bytes) in buffers.iter().zip(between).zip(entry_bytes) {
-            encoder.copy_buffer_to_buffer(buffer, from as u64 * bytes, between, 0, bytes);
-            encoder.copy_buffer_to_buffer(between, 0, buffer, to as u64 * bytes, bytes);
-        }
-        gpu.queue().submit([encoder.finish()]);
-    })
-    .await
+impl OnGpu {
+    /// By way of buffers between: WebGPU copies no buffer to itself.
+    async fn copy_entry(&self, [from, to]: [usize; 2]) -> Result<(), Error> {
+        let copy = |device: &wgpu::Device| {
+            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("multihead.copy_entry") };
+            let mut encoder = device.create_command_encoder(&descriptor);
+            for ((buffer, between), bytes) in self.buffers.iter().zip(&self.between).zip(self.entry_bytes) {
+                encoder.copy_buffer_to_buffer(buffer, from as u64 * bytes, between, 0, bytes);
+                encoder.copy_buffer_to_buffer(between, 0, buffer, to as u64 * bytes, bytes);
+            }
+            self.gpu.queue().submit([encoder.finish()]);
+        };
+        self.gpu.guarded("the copy of a cache's entry", copy).await
+    }
 }
 
 impl Kept {

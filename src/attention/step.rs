@@ -118,13 +118,14 @@ impl MultiHeadAttention {
             )));
         }
         let engine = match (device, &cache.store) {
-            (Device::Gpu(gpu), Store::Gpu { gpu: own, buffers, .. }) if gpu.device() == own.device() => {
+            (Device::Gpu(gpu), Store::Gpu(store)) if gpu.device() == store.gpu.device() => {
                 let lines = cache.batch() * sizes.num_kv_heads;
                 let group = sizes.num_heads / sizes.num_kv_heads;
                 let split = split(gpu.profile(), lines, [group, sizes.head_dim, cache.capacity()]);
                 let graph = self.step_graph(cache, shape, split)?.0;
                 let mut options = options.clone();
-                let tensors = NAMES.into_iter().zip(buffers).map(|(name, buffer)| (name.into(), Tensor::new(buffer)));
+                let tensors =
+                    NAMES.into_iter().zip(&store.buffers).map(|(name, buffer)| (name.into(), Tensor::new(buffer)));
                 options.tensors.extend(tensors);
                 Engine::Gpu(Box::new(Plan::new(gpu, &graph, &self.parameters(), &options).await?))
             }

@@ -121,8 +121,8 @@ impl DecodeArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct BenchArguments {
-    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G, L, W, matmul, and M, which takes long and is not among
-    /// those that run by default.
+    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G (a call, and a step of a cache), L, W, matmul, and M,
+    /// which takes long and is not among those that run by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) only: Vec<String>,
     /// Which adapter: `auto` or a part of its name.

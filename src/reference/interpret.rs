@@ -9,7 +9,7 @@ use super::copy::copy;
 use super::dropout::dropout;
 use super::matmul::{self, matmul};
 use super::pack::{Part, pack};
-use super::partial_attention::{Parts, merge_partials, partial_attention};
+use super::partial_attention::{SharingOut, merge_partials, partial_attention};
 use super::softmax::{Masks, softmax};
 use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
@@ -156,7 +156,7 @@ impl<T: Real> Memory<'_, T> {
                 let cached = op.lengths.map(|id| (self.integers(id), op.scores.band));
                 // The band of a cached query starts at its position.
                 scores.masks.band = if cached.is_some() { KeyBand::ALL } else { op.scores.band };
-                let parts = Parts { cached, parts: op.parts, keys: op.keys, value_dim: op.value_dim };
+                let parts = SharingOut { cached, parts: op.parts, keys: op.keys, value_dim: op.value_dim };
                 partial_attention(&scores, value, &parts, block, write);
             }
             Op::MergePartials(op) => {

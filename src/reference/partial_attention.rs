@@ -7,7 +7,7 @@ use crate::graph::footprint::Block;
 use crate::graph::{KeyBand, STATISTICS, ScoreSizes};
 
 /// How keys are shared out, and which of them are there.
-pub(super) struct Parts<'a> {
+pub(super) struct SharingOut<'a> {
     /// (B, 2): keys before, new ones; and what a query sees of them from its position. Without, masks say all.
     pub(super) cached: Option<(&'a [u32], KeyBand)>,
     pub(super) parts: usize,
@@ -15,7 +15,7 @@ pub(super) struct Parts<'a> {
     pub(super) value_dim: usize,
 }
 
-impl Parts<'_> {
+impl SharingOut<'_> {
     /// Whether a query sees a key of the cache by position.
     fn sees(&self, row: Row, key: usize) -> bool {
         let Some((lengths, band)) = self.cached else {
@@ -31,7 +31,7 @@ impl Parts<'_> {
 pub(super) fn partial_attention<T: Real>(
     scores: &Scores<'_, T>,
     value: Heads<'_, T>,
-    parts: &Parts<'_>,
+    parts: &SharingOut<'_>,
     block: &Block,
     mut write: impl FnMut(usize, &[T]),
 ) {
@@ -98,7 +98,9 @@ pub(super) fn merge_partials<T: Real>(
                     }
                 }
                 if seen().next().is_some() {
-                    out.iter_mut().for_each(|out| *out = *out / total);
+                    for out in out.iter_mut() {
+                        *out = *out / total;
+                    }
                 }
             }
             write(row * width, &joined);

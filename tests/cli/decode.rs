@@ -48,7 +48,7 @@ fn queries_may_be_the_last_of_the_rows() {
     let folder = Folder::with_case(&case.random("query", &[1, 3, 6]).random("key", &[1, 7, 6]));
     let told = folder.on_cpu(&["decode", CASE, "--steps", "2"]).done();
     assert!(told.contains("2 of one row, after 5 in one chunk\n"), "{told}");
-    let told = folder.run(&["decode", CASE]).done();
+    let told = folder.run(["decode", CASE]).done();
     assert!(told.contains("ok  "), "{told}");
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Sizes {
     pub(super) causal: bool,
     pub(super) projections: bool,
     pub(super) with_weights: bool,
+    /// Whether the keys and values but the last are in a cache.
+    pub(super) cached: bool,
 }
 
 impl Sizes {
@@ -49,6 +51,7 @@ impl Sizes {
             causal: false,
             projections: true,
             with_weights: false,
+            cached: false,
         }
     }
 }
@@ -56,6 +59,10 @@ impl Sizes {
 impl Scenario {
     pub(super) fn is_product(&self) -> bool {
         matches!(self.kind, Kind::Product(_))
+    }
+
+    pub(super) fn is_cached(&self) -> bool {
+        matches!(self.kind, Kind::Attention(Sizes { cached: true, .. }))
     }
 }
 
@@ -75,6 +82,7 @@ fn all() -> Vec<Scenario> {
     named.extend([
         ("X".into(), Sizes { num_keys: Some(1024), ..Sizes::layer(512, 512, 8) }),
         ("G".into(), decode),
+        ("G/cache".into(), Sizes { cached: true, ..decode }),
         ("L".into(), Sizes::layer(8, 64, 4)),
         ("W".into(), Sizes { with_weights: true, ..p1 }),
     ]);
