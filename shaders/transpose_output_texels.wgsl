@@ -37,25 +37,41 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let index = ((workgroup.y * params.grid_width + workgroup.x) * WORKGROUP + lane) * 4u;
+// --- Places of one element: the same text in every transposition ---
+
+// Where an element lies, from the tensor's start: in (B·H, L, d), and in (B, L, H·d).
+struct Places {
+    split: u32,
+    side_by_side: u32,
+    // Whether the block has the element: the grid may have invocations to spare.
+    inside: bool,
+}
+
+// Element `index` of the block, in the order of (B·H, L, d).
+fn places_of(index: u32) -> Places {
     let col = index % params.head_dim;
     let row = params.row_start + index / params.head_dim % params.rows;
     let block_batch = index / params.head_dim / params.rows;
-    if block_batch >= params.batches {
-        return;
-    }
     let batch_head = params.batch_start + block_batch;
     let batch = batch_head / params.num_heads;
     let head = batch_head % params.num_heads;
-    // out[b][t][h·d + c] = input[b·H + h][t][c]
     let split = (batch_head * params.length + row) * params.head_dim + col;
     let side_by_side = ((batch * params.length + row) * params.num_heads + head) * params.head_dim + col;
-    let words = textureLoad(input_texels, texel(split), 0);
+    return Places(split, side_by_side, block_batch < params.batches);
+}
+
+// --- End of the places ---
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let places = places_of(((workgroup.y * params.grid_width + workgroup.x) * WORKGROUP + lane) * 4u);
+    if !places.inside {
+        return;
+    }
+    let words = textureLoad(input_texels, texel(places.split), 0);
     if OUT_TEXELS {
-        textureStore(out_texels, texel(side_by_side), words);
+        textureStore(out_texels, texel(places.side_by_side), words);
     } else {
-        out[(params.out_base + side_by_side) / 4u] = words;
+        out[(params.out_base + places.side_by_side) / 4u] = words;
     }
 }

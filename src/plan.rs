@@ -103,9 +103,7 @@ impl Drop for Turn<'_> {
 struct BoundStep {
     label: String,
     about: PlanStep,
-    /// Operations of its matrix product.
-    flops: u64,
-    /// How long it takes, in such operations.
+    /// How long it takes, in operations of a matrix product.
     work: u64,
     pipeline: Arc<Pipeline>,
     bind_group: wgpu::BindGroup,

@@ -21,7 +21,7 @@ mod verify;
 pub use by_head::ByHead;
 pub use call::{JsCall, JsCase, JsProjections, JsTensor};
 pub use case::open_case;
-pub use device::{Instance, Place, kernels};
+pub use device::{Instance, Place, kernel_names};
 pub use experiments::{alignment, copy_both, heads_are_free, shapes};
 pub use fault::Fault;
 pub use files::{compare, from_safetensors, to_safetensors};

@@ -182,12 +182,23 @@ fn softmax_variants_share_one_text_for_a_row_of_scores() {
     assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+fn between(kernel: &Kernel, start: &str, end: &str) -> Option<String> {
+    let (_, rest) = kernel.wgsl.split_once(start)?;
+    Some(rest.split_once(end).expect("the text should end").0.to_owned())
+}
+
+#[test]
+fn transpositions_share_one_text_for_the_places_of_an_element() {
+    let texts: Vec<_> = kernels::all()
+        .filter(|kernel| kernel.op.starts_with("transpose"))
+        .map(|kernel| between(kernel, "// --- Places of one element", "// --- End of the places"))
+        .collect();
+    assert!(texts.len() >= 4 && texts[0].as_ref().is_some_and(|text| text.len() > 500));
+    assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
 #[test]
 fn attention_variants_share_one_text_for_a_row_and_for_a_score() {
-    let between = |kernel: &Kernel, start: &str, end: &str| {
-        let (_, rest) = kernel.wgsl.split_once(start)?;
-        Some(rest.split_once(end).expect("the text should end").0.to_owned())
-    };
     let of_attention = || kernels::all().filter(|kernel| kernel.op.starts_with("attention"));
     let rows: Vec<_> =
         of_attention().map(|kernel| between(kernel, "// --- One row", "// --- End of the row")).collect();

@@ -136,13 +136,14 @@ fn scores_from_texels_are_right_under_every_mask() {
     }
 }
 
-/// What is no number is left out where its key is hidden, for as many keys as rounds are to be had.
+/// What is no number is left out where its key is hidden, for as many keys as llvmpipe goes through twice in 65,535
+/// rounds; beyond them another kernel is taken.
 #[test]
 fn a_hidden_value_that_is_no_number_takes_no_part_from_texels() {
     let gpu = gpu();
     let mut rng = fastrand::Rng::with_seed(83);
     let layer = MultiHeadAttention::core(multihead::AttentionConfig::new(1)).unwrap();
-    for num_keys in [2000, 3840, 3844] {
+    for (num_keys, most) in [(2000, true), (15_416, true), (15_420, false)] {
         let mut inputs = Spec::new(1, 2, num_keys, 1, 4).inputs(&mut rng, Mask { causal: true, ..Mask::default() });
         let mut data = inputs.value.take().unwrap().into_data();
         data[4..9].copy_from_slice(&[f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY, f32::NAN]);
@@ -152,6 +153,11 @@ fn a_hidden_value_that_is_no_number_takes_no_part_from_texels() {
             preferred_kernels: vec!["matmul_texels"],
             ..PlanOptions::default()
         };
+        let graph = layer.graph(&inputs.call_shape(), false).unwrap();
+        let summary = PlanSummary::with_options(&graph, gpu.profile(), &options).unwrap();
+        let weighed = summary.steps.iter().filter(|step| step.op == "matmul").nth(1).unwrap();
+        let reads_texels = gpu.profile().name.starts_with("llvmpipe");
+        assert_eq!(weighed.variant == "matmul_texels", most && reads_texels, "{summary}");
         check_with(&gpu, &layer, &inputs, &options, &format!("{num_keys} keys"));
     }
 }
@@ -360,6 +366,16 @@ fn statistics_follow_the_heads_of_any_number() {
     }
 }
 
+fn llvmpipe() -> DeviceProfile {
+    DeviceProfile {
+        name: "llvmpipe".into(),
+        kind: multihead::AdapterKind::Cpu,
+        subgroups: true,
+        subgroup: [8, 8],
+        ..DeviceProfile::portable()
+    }
+}
+
 /// On the adapter that the kernels of texels are for, the tests that prefer them run them.
 #[test]
 fn a_preferred_kernel_is_taken_where_it_applies() {
@@ -367,15 +383,8 @@ fn a_preferred_kernel_is_taken_where_it_applies() {
     let layer = Spec::new(1, 33, 33, 3, 4).layer(&mut rng);
     let call = AttentionInputs::self_attention(random(&mut rng, [1, 33, 12])).call_shape();
     let graph = layer.graph(&call, false).unwrap();
-    let llvmpipe = DeviceProfile {
-        name: "llvmpipe".into(),
-        kind: multihead::AdapterKind::Cpu,
-        subgroups: true,
-        subgroup: [8, 8],
-        ..DeviceProfile::portable()
-    };
     for kernel in KERNELS {
-        let summary = PlanSummary::with_options(&graph, &llvmpipe, &options(Fuse::On, kernel)).unwrap();
+        let summary = PlanSummary::with_options(&graph, &llvmpipe(), &options(Fuse::On, kernel)).unwrap();
         let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
         assert_eq!(variants[1], kernel);
         assert_eq!(
@@ -384,6 +393,28 @@ fn a_preferred_kernel_is_taken_where_it_applies() {
             "{variants:?}"
         );
     }
+}
+
+/// Little work streams there by rows; keys that a row cannot go through in 65,535 rounds are not streamed for that.
+#[test]
+fn little_work_streams_on_llvmpipe_and_wide_heads_do_not() {
+    let kernels = |num_heads: usize, sizes: [usize; 2], width: usize| {
+        let layer = MultiHeadAttention::core(multihead::AttentionConfig::new(num_heads)).unwrap();
+        let shape = |length: usize| [1, length, width].into();
+        let call = multihead::CallShape {
+            key: Some(shape(sizes[1])),
+            ..multihead::CallShape::self_attention(shape(sizes[0]))
+        };
+        let graph = layer.graph(&call, false).unwrap();
+        let summary = PlanSummary::with_options(&graph, &llvmpipe(), &PlanOptions::default()).unwrap();
+        summary.steps.into_iter().map(|step| step.variant).collect::<Vec<_>>()
+    };
+    assert_eq!(kernels(4, [8, 8], 64), ["attention_row"]);
+    assert_eq!(kernels(8, [1024, 1024], 512), ["attention_texels"]);
+    assert!(kernels(1, [1, 10_000], 4).len() > 1, "90,012 rounds");
+    assert_eq!(kernels(1, [512, 512], 512)[3], "matmul_texels");
+    // Scores of 64 MiB, in as many parts as long work is cut into.
+    assert!(kernels(1, [4096, 4096], 512).iter().all(|kernel| kernel == "attention_texels"));
 }
 
 #[test]

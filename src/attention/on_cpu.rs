@@ -40,8 +40,7 @@ pub(super) fn profile(
     let mut begun = start;
     let run = timed(graph, layer, given, &mut |node, block| {
         let now = Instant::now();
-        let (step, flops) = (step(graph, node, block), graph.block_flops(node, block));
-        steps.push(ProfileStep { step, flops, start: begun - start, took: now - begun });
+        steps.push(ProfileStep { step: step(graph, node, block), start: begun - start, took: now - begun });
         begun = now;
     })?;
     Ok((run, Profile { clock: Clock::Host, steps }))
@@ -61,12 +60,17 @@ fn timed(
 fn step(graph: &Graph, node: &Node, block: &Block) -> PlanStep {
     let name = |id| graph.value(id).name.clone();
     PlanStep {
-        node: graph.nodes().iter().position(|other| other.output == node.output).unwrap_or_default(),
+        node: graph
+            .nodes()
+            .iter()
+            .position(|other| other.output == node.output)
+            .expect("a node should be of its graph"),
         op: node.op.name().into(),
         variant: "reference".into(),
         inputs: node.op.operands().into_iter().flatten().map(name).collect(),
         output: name(node.output),
         shape: block.sizes(),
         workgroups: [1; 3],
+        flops: graph.block_flops(node, block),
     }
 }

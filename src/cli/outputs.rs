@@ -61,27 +61,8 @@ fn check_batch_entry(arguments: &RunArguments, case: &Case) -> Result<(), Error>
             value: arguments.batch_entry.to_string(),
             allowed: format!("the case has entries 0 to {last}"),
         }),
-        Some(_) => check_tokens(arguments, case),
+        Some(_) => case.tokens_of(arguments.batch_entry).map(drop),
     }
-}
-
-fn check_tokens(arguments: &RunArguments, case: &Case) -> Result<(), Error> {
-    let tokens = tokens(arguments, case).len();
-    let num_queries = case.inputs.query.shape().axes()[1];
-    if tokens == 0 || tokens == num_queries {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        what: format!("the number of `tokens` of batch entry {}", arguments.batch_entry),
-        value: tokens.to_string(),
-        allowed: format!("the picture needs one for each of {num_queries} queries; give as many, or none"),
-    })
-}
-
-/// The tokens of the batch entry to draw; none where the case says none.
-fn tokens<'a>(arguments: &RunArguments, case: &'a Case) -> &'a [String] {
-    let of_entry = case.tokens.as_ref().and_then(|tokens| tokens.get(arguments.batch_entry));
-    of_entry.map_or(&[], Vec::as_slice)
 }
 
 /// Where a sequence attends to itself its tokens label the keys too, and what the layer learned comes after them.
@@ -112,7 +93,7 @@ pub(super) fn write(arguments: &RunArguments, case: &Case, result: &AttentionOut
 fn picture(path: &Path, arguments: &RunArguments, case: &Case, result: &AttentionOutput) -> Result<Vec<u8>, Error> {
     let format = PictureFormat::from_path(path)?;
     let weights = result.attention_weights.as_ref().expect("maps should have been computed to be drawn");
-    let tokens = tokens(arguments, case);
+    let tokens = case.tokens_of(arguments.batch_entry)?;
     let of_keys = key_labels(tokens, case);
     let title = case.about.clone().unwrap_or_else(|| "Attention maps".into());
     let caption = format!("{}, batch entry {}", arguments.case.display(), arguments.batch_entry);

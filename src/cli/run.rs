@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use multihead::io::{self, printable};
-use multihead::{AttentionOutput, Case, Comparison, Device, Error, MultiHeadAttention, Profile, Shape};
+use multihead::{AttentionOutput, Case, Comparison, Device, Error, HostTensor, MultiHeadAttention, Profile, Shape};
 use serde::Serialize;
 
 use super::args::RunArguments;
@@ -67,7 +67,7 @@ pub(super) async fn run(arguments: &RunArguments) -> Result<Outcome, Error> {
     if arguments.how.json {
         print::json(&report)?;
     } else {
-        print::text(&told(&report, arguments, computed.profile.as_ref()))?;
+        print::text(&told(&report, arguments, case.expected.output.as_ref(), computed.profile.as_ref()))?;
     }
     Ok(Outcome::Done)
 }
@@ -121,13 +121,22 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
     }
 }
 
-fn told(report: &Report<'_>, arguments: &RunArguments, profile: Option<&Profile>) -> String {
+fn told(
+    report: &Report<'_>,
+    arguments: &RunArguments,
+    expected: Option<&HostTensor>,
+    profile: Option<&Profile>,
+) -> String {
     let TimingReport { compile, upload, gpu, readback } = report.timing_ms;
     let mut text = format!("device      {}\n", report.device);
     text += &format!("dispatches  {}\n", report.dispatches);
     text += &format!("output      {}\n", Shape::from(report.output.shape.to_vec()));
-    if let Some(max_error) = report.max_error {
-        text += &format!("max error   {max_error:.1e} against expected.output\n");
+    if let (Some(max_error), Some(expected)) = (report.max_error, expected) {
+        text += &if expected.shape().axes() == report.output.shape {
+            format!("max error   {max_error:.1e} against expected.output\n")
+        } else {
+            format!("max error   none: expected.output has shape {}\n", expected.shape())
+        };
     }
     text += &format!(
         "time        {:.1} ms: compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",

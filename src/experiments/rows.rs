@@ -1,5 +1,6 @@
 //! Which rows and columns of a case are tokens and not padding.
 
+use crate::error::Error;
 use crate::io::{Case, PADDING_TOKEN};
 
 /// How long the sequences of one batch entry are; padding, and keys that the layer learned, come after.
@@ -43,12 +44,13 @@ fn valid_len(case: &Case, entry: usize) -> Option<usize> {
     lens.data().get(entry).and_then(|&len| usize::try_from(len).ok())
 }
 
-/// The tokens of a batch entry of a sequence that attends to itself, so that they name its keys too; none where there
-/// is not one for each query.
-pub(super) fn tokens(case: &Case, entry: usize) -> &[String] {
-    let num_queries = case.inputs.query.shape().axes().get(1).copied().unwrap_or(0);
-    let own = case.tokens.as_ref().filter(|_| case.inputs.key.is_none()).and_then(|tokens| tokens.get(entry));
-    own.map(Vec::as_slice).filter(|tokens| tokens.len() == num_queries).unwrap_or_default()
+/// The tokens of a batch entry of a sequence that attends to itself, so that they name its keys too; else none.
+///
+/// # Errors
+/// Those of [`Case::tokens_of`].
+pub(super) fn tokens(case: &Case, entry: usize) -> Result<&[String], Error> {
+    let tokens = case.tokens_of(entry)?;
+    Ok(if case.inputs.key.is_none() { tokens } else { &[] })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 mod links;
 mod table;
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::rows::{NumTokens, num_tokens, tokens};
@@ -98,32 +100,31 @@ pub struct Report {
 /// Surveys the heads of all cases, a layer each.
 ///
 /// # Errors
-/// [`Error::Invalid`] where no query counts; those of the cases and the device.
+/// [`Error::File`], which names the layer, around [`Error::Invalid`] where no query counts, and those of the cases and
+/// the device.
 pub async fn run(device: &Device, cases: &[(String, Case)]) -> Result<Report, Error> {
     let mut layers = Vec::new();
     for (name, case) in cases {
-        layers.push(layer(device, name, case).await?);
+        layers.push(layer(device, name, case).await.map_err(|error| error.in_file(Path::new(name)))?);
     }
     let relations = links::survey(&mut layers)?;
     Ok(Report { device: device.name().into(), layers, relations })
 }
 
 async fn layer(device: &Device, name: &str, case: &Case) -> Result<LayerSurvey, Error> {
-    let run = case.attention()?.run_by_head(device, &case.inputs).await?;
     let num_tokens = num_tokens(case);
     let counted: Vec<usize> = num_tokens.iter().map(|entry| entry.queries).collect();
     if counted.iter().all(|&count| count == 0) {
-        return Err(Error::Invalid(format!("{name} has no query to count; give a case with tokens in it")));
+        return Err(Error::Invalid("there is no query to count; give a case with tokens in it".into()));
     }
+    let sentence = |(entry, &NumTokens { queries, keys }): (usize, &NumTokens)| {
+        Ok(Sentence { tokens: tokens(case, entry)?.to_vec(), num_counted: queries, num_keys: keys })
+    };
+    let sentences = num_tokens.iter().enumerate().map(sentence).collect::<Result<Vec<_>, Error>>()?;
+    let run = case.attention()?.run_by_head(device, &case.inputs).await?;
     let num_heads = run.contributions.shape().axes()[1];
     let mut products = HeadProducts::new(num_heads);
     products.add(&run, &counted)?;
-    let sentence = |(entry, &NumTokens { queries, keys }): (usize, &NumTokens)| Sentence {
-        tokens: tokens(case, entry).to_vec(),
-        num_counted: queries,
-        num_keys: keys,
-    };
-    let sentences: Vec<Sentence> = num_tokens.iter().enumerate().map(sentence).collect();
     let views = views(&run.attention_weights, &sentences, case.inputs.mask.query_offset)?;
     let without = products.without_each();
     let heads = without.into_iter().enumerate().map(|(head, without)| of_head(head, without, &views));
@@ -174,7 +175,7 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
     };
     let scores = Pattern::ALL.map(|pattern| (pattern, score(pattern)));
     let share = |wanted: Pattern| scores.iter().find(|(pattern, _)| *pattern == wanted).and_then(|(_, score)| *score);
-    let (pattern, pattern_score) = nearest(&scores);
+    let nearest = Pattern::nearest(&scores);
     HeadSurvey {
         head,
         entropy_bits: mean_of(|head| head.entropy_bits),
@@ -185,41 +186,16 @@ fn of_head(head: usize, without: Change, views: &[View<'_>]) -> HeadSurvey {
         share_on_self: share(Pattern::Itself),
         share_on_first: share(Pattern::First),
         share_on_separator: share(Pattern::Separator),
-        pattern,
-        pattern_score,
+        pattern: nearest.map(|(pattern, _)| pattern),
+        pattern_score: nearest.map_or(f64::NAN, |(_, score)| score),
         without,
         relations: Vec::new(),
     }
 }
 
-/// The pattern of the highest score, the first of equals; none where there is no score, or one is NaN.
-fn nearest(scores: &[(Pattern, Option<f64>)]) -> (Option<Pattern>, f64) {
-    let mut nearest = (None, f64::NAN);
-    for (pattern, score) in scores.iter().filter_map(|&(pattern, score)| Some((pattern, score?))) {
-        if score.is_nan() {
-            return (None, f64::NAN);
-        }
-        if nearest.0.is_none() || score > nearest.1 {
-            nearest = (Some(pattern), score);
-        }
-    }
-    nearest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_pattern_is_the_first_of_the_best_and_none_beside_nan() {
-        let scores =
-            |first: f64| [(Pattern::Previous, None), (Pattern::Next, Some(0.5)), (Pattern::First, Some(first))];
-        assert_eq!(nearest(&scores(0.5)), (Some(Pattern::Next), 0.5));
-        assert_eq!(nearest(&scores(0.6)), (Some(Pattern::First), 0.6));
-        let (none, score) = nearest(&scores(f64::NAN));
-        assert!(none.is_none() && score.is_nan());
-        assert!(nearest(&[(Pattern::Next, None)]).0.is_none());
-    }
 
     /// A sentence of two tokens beside one of one token, which has no neighbour, with this weight in its map.
     fn beside(weight: f32) -> HeadSurvey {

@@ -61,6 +61,16 @@ impl Pattern {
             Self::Broad => mean(counted_rows(map, counted).filter_map(|(_, row)| evenness(row))),
         }
     }
+
+    /// The pattern of the highest score, the first of equals; none where there is no score, or one is NaN.
+    #[must_use]
+    pub fn nearest(scores: &[(Self, Option<f64>)]) -> Option<(Self, f64)> {
+        let known = || scores.iter().filter_map(|&(pattern, score)| Some((pattern, score?)));
+        if known().any(|(_, score)| score.is_nan()) {
+            return None;
+        }
+        known().reduce(|best, other| if other.1 > best.1 { other } else { best })
+    }
 }
 
 /// Mean share that the counted queries give to these keys together; none when there are no keys or no queries.
@@ -118,6 +128,17 @@ mod tests {
     fn without_separators_there_is_no_score_for_them() {
         assert_eq!(scores(&[0.5, 0.5], 2, &[])[4], None);
         assert_close(scores(&[0.5, 0.5], 2, &[0, 1])[4], 1.0);
+    }
+
+    #[test]
+    fn the_nearest_pattern_is_the_first_of_the_best_and_none_beside_nan() {
+        let nearest = |first: f64| {
+            Pattern::nearest(&[(Pattern::Previous, None), (Pattern::Next, Some(0.5)), (Pattern::First, Some(first))])
+        };
+        assert_eq!(nearest(0.5), Some((Pattern::Next, 0.5)));
+        assert_eq!(nearest(0.6), Some((Pattern::First, 0.6)));
+        assert_eq!(nearest(f64::NAN), None);
+        assert_eq!(Pattern::nearest(&[(Pattern::Next, None)]), None);
     }
 
     #[test]

@@ -110,6 +110,23 @@ pub struct CaseOptions {
 }
 
 impl Case {
+    /// The tokens of a batch entry, one for each query; empty where the case says none.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for more or fewer.
+    pub fn tokens_of(&self, entry: usize) -> Result<&[String], Error> {
+        let tokens = self.tokens.as_ref().and_then(|tokens| tokens.get(entry)).map_or(&[][..], Vec::as_slice);
+        let num_queries = self.inputs.query.shape().axes().get(1).copied().unwrap_or(0);
+        if tokens.is_empty() || tokens.len() == num_queries {
+            return Ok(tokens);
+        }
+        Err(Error::OutOfRange {
+            what: format!("the number of `tokens` of batch entry {entry}"),
+            value: tokens.len().to_string(),
+            allowed: format!("there are {num_queries} queries to name; give as many, or none"),
+        })
+    }
+
     /// Reads a case file.
     ///
     /// # Errors

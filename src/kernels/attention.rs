@@ -156,7 +156,7 @@ impl Division {
 const NARROW: usize = 64;
 
 /// The most words of a value whose sums a lane keeps.
-pub(super) const WIDEST_PART: usize = 128;
+pub(crate) const WIDEST_PART: usize = 128;
 
 /// Widths of one head: of queries and keys, of values.
 fn widths(op: &Attention) -> [usize; 2] {
@@ -189,6 +189,11 @@ pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) ->
     rounds(kernel, graph, op) <= most_rounds(profile)
 }
 
+/// Whether `attention_row` may go through all keys of a row.
+pub(crate) fn goes_by_rows(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
+    rounds(ROW, graph, op) <= most_rounds(profile)
+}
+
 /// Between the kernels that read buffers.
 fn choose(op: &Attention, request: &Request<'_>) -> &'static str {
     let own = request.preferred.iter().find(|&&name| name == ROW || name == TILED);
@@ -198,7 +203,7 @@ fn choose(op: &Attention, request: &Request<'_>) -> &'static str {
 fn from_buffers(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> &'static str {
     match profile.kind {
         // A row to an invocation makes many rounds.
-        AdapterKind::Cpu if rounds(ROW, graph, op) <= most_rounds(profile) => ROW,
+        AdapterKind::Cpu if goes_by_rows(graph, op, profile) => ROW,
         _ => TILED,
     }
 }

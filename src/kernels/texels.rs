@@ -16,14 +16,11 @@ pub(crate) const ROW_WORDS: usize = 4096;
 /// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
 const MOST_STAGED_BYTES: u64 = 16 << 20;
 
-/// Scores of wide heads are stored up to this size.
-const MOST_SCORE_BYTES: u64 = 32 << 20;
-
 /// Fewer operations than this do not repay the second that unrolled text takes to compile.
 const FEWEST_FLOPS: u64 = 1 << 24;
 
 /// An attention of no more operations is streamed from buffers, if at all.
-const LITTLE_FLOPS: u64 = 1 << 18;
+pub(crate) const LITTLE_FLOPS: u64 = 1 << 18;
 
 /// What is known of a plan before its kernels are chosen.
 pub(crate) struct Question<'a> {
@@ -87,26 +84,8 @@ pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfil
         && attention::rounds(attention::TEXELS, graph, op) <= super::most_rounds(profile)
 }
 
-/// Whether a CPU adapter gains by streaming: much work from texels, or so little from buffers that dispatches cost more.
-pub(crate) fn gains(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
-    let flops = graph.attention_flops(op);
-    if lanes(profile) == 0 {
-        return false;
-    }
-    flops <= LITTLE_FLOPS || could_stream(graph, op, profile) && repays(flops) && !scores_are_cheaper(graph, op)
-}
-
-/// Whether products of whole heads, with scores in between, take less time than streaming them, and little memory:
-/// sums of a wide head do not fit a lane, so that the scores are computed anew for every part of its values.
-fn scores_are_cheaper(graph: &Graph, op: &Attention) -> bool {
-    let sizes = graph.score_sizes(&op.scores);
-    let num_scores = [sizes.batch, sizes.num_heads, sizes.num_queries, sizes.num_keys];
-    let bytes = num_scores.iter().fold(4_u64, |bytes, &size| bytes.saturating_mul(size as u64));
-    op.value.count / op.scores.num_kv_heads > attention::WIDEST_PART && bytes <= MOST_SCORE_BYTES
-}
-
 /// Whether unrolled text is worth compiling for this many operations.
-fn repays(flops: u64) -> bool {
+pub(crate) fn repays(flops: u64) -> bool {
     flops >= FEWEST_FLOPS
 }
 

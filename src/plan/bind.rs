@@ -107,7 +107,6 @@ impl Buffers {
         let step = BoundStep {
             label,
             about: summary::step(graph, dispatch),
-            flops: graph.block_flops(node, &dispatch.block),
             work: graph.block_work(node, &dispatch.block),
             pipeline,
             bind_group,

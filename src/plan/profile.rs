@@ -46,8 +46,6 @@ pub struct Profile {
 pub struct ProfileStep {
     /// What it did.
     pub step: PlanStep,
-    /// Floating-point operations of its matrix product; 0 for other ops.
-    pub flops: u64,
     /// When it began, from the beginning of the first on.
     pub start: Duration,
     /// How long it took.
@@ -58,7 +56,8 @@ impl ProfileStep {
     /// 10⁹ operations a second; `None` where it has no product, or took no time that the clock would notice.
     #[must_use]
     pub fn gflops(&self) -> Option<f64> {
-        (self.flops > 0 && !self.took.is_zero()).then(|| self.flops as f64 / self.took.as_secs_f64() / 1e9)
+        let flops = self.step.flops;
+        (flops > 0 && !self.took.is_zero()).then(|| flops as f64 / self.took.as_secs_f64() / 1e9)
     }
 }
 
@@ -155,7 +154,6 @@ impl Plan {
         let between = |from: f64, to: f64| Duration::from_secs_f64((to - from).max(0.0) / 1e9);
         let step = |(step, &[start, end]): (&super::BoundStep, &[f64; 2])| ProfileStep {
             step: step.about.clone(),
-            flops: step.flops,
             start: between(first, start),
             took: between(start, end),
         };

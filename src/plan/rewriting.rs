@@ -8,6 +8,9 @@ use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, Fuse, Graph, Scores, Split, ValueId};
 use crate::kernels::{self, texels};
 
+/// Scores of wide heads are stored up to this size.
+const MOST_SCORE_BYTES: u64 = 32 << 20;
+
 /// The graph as it is computed on a device of this profile.
 pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Graph, Error> {
     graph.check_outputs()?;
@@ -35,7 +38,7 @@ fn check_names(preferred: &[&'static str]) -> Result<(), Error> {
 fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options: &PlanOptions) -> bool {
     let asks_weights = graph.outputs().iter().any(|&id| graph.is_softmax(id));
     let gains = match profile.kind {
-        AdapterKind::Cpu => texels::gains(graph, attention, profile),
+        AdapterKind::Cpu => gains_on_llvmpipe(graph, attention, profile),
         _ => true,
     };
     let wanted = match options.rewriting.fuse {
@@ -55,6 +58,25 @@ fn splits(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options
     let kept = [attention.scores.key.tensor, attention.value.tensor];
     let split = kernels::partial_attention::split_of(graph, attention, profile, &options.preferred_kernels)?;
     kept.into_iter().all(in_fours).then_some(split)
+}
+
+/// Whether llvmpipe gains by streaming: much work from textures, or so little from buffers that dispatches cost more.
+/// Other CPU adapters have not been seen to gain: barriers are slow there, and so is to compile what has none.
+fn gains_on_llvmpipe(graph: &Graph, attention: &Attention, profile: &DeviceProfile) -> bool {
+    let flops = graph.attention_flops(attention);
+    let little = flops <= texels::LITTLE_FLOPS && kernels::attention::goes_by_rows(graph, attention, profile);
+    let much = texels::could_stream(graph, attention, profile) && texels::repays(flops);
+    texels::lanes(profile) > 0 && (little || (much && !scores_are_cheaper(graph, attention)))
+}
+
+/// Whether products of whole heads, with scores in between, take less time than streaming them, and little memory:
+/// sums of a wide head do not fit a lane, so that the scores are computed anew for every part of its values.
+fn scores_are_cheaper(graph: &Graph, attention: &Attention) -> bool {
+    let sizes = graph.score_sizes(&attention.scores);
+    let num_scores = [sizes.batch, sizes.num_heads, sizes.num_queries, sizes.num_keys];
+    let bytes = num_scores.iter().fold(4_u64, |bytes, &size| bytes.saturating_mul(size as u64));
+    let value_dim = attention.value.count / attention.scores.num_kv_heads;
+    value_dim > kernels::attention::WIDEST_PART && bytes <= MOST_SCORE_BYTES
 }
 
 /// Whether an output lies in the buffer of what the attention reads: one dispatch may not do both, many may.

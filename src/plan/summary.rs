@@ -49,6 +49,9 @@ pub struct PlanStep {
     pub shape: [usize; 3],
     /// The grid.
     pub workgroups: [u32; 3],
+    /// Floating-point operations of its matrix product; 0 for other ops.
+    #[serde(skip)]
+    pub flops: u64,
 }
 
 impl PlanSummary {
@@ -90,6 +93,7 @@ pub(super) fn step(graph: &Graph, dispatch: &Dispatch) -> PlanStep {
         output: name(node.output),
         shape: dispatch.block.sizes(),
         workgroups: dispatch.launch.workgroups,
+        flops: graph.block_flops(node, &dispatch.block),
     }
 }
 

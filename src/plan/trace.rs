@@ -19,7 +19,7 @@ impl Profile {
 }
 
 fn event(profiled: &ProfileStep) -> Value {
-    let PlanStep { op, variant, inputs, output, shape, workgroups, .. } = &profiled.step;
+    let PlanStep { op, variant, inputs, output, shape, workgroups, flops, .. } = &profiled.step;
     let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
     json!({
         "name": format!("{op} {output}"),
@@ -34,7 +34,7 @@ fn event(profiled: &ProfileStep) -> Value {
             "inputs": inputs,
             "shape": shape,
             "workgroups": workgroups,
-            "flops": profiled.flops,
+            "flops": flops,
             "gflops": profiled.gflops(),
         },
     })

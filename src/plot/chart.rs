@@ -19,6 +19,7 @@ const AXIS_TITLE: f64 = 16.0;
 /// The plot's own height, for a panel of the figure's width and for a narrower one.
 const PLOT_HEIGHT: [f64; 2] = [190.0, 130.0];
 const NARROW: f64 = 400.0;
+
 /// Series over places with names, in order from left to right; the vertical axis starts at 0 or is logarithmic.
 #[derive(Clone, Debug, Default)]
 pub struct LineChart {

@@ -61,7 +61,7 @@ impl ByHead {
     #[wasm_bindgen(js_name = outputWithout)]
     pub fn output_without(&self, heads: &[u32]) -> Result<JsValue, Fault> {
         let heads = self.known(heads)?;
-        let [_, _, rows, width] = self.axes();
+        let [_, _, rows, width] = axes(&self.run);
         let output_width = self.run.output.shape().axes()[2];
         let mut data = self.run.output.data().to_vec();
         for (place, row) in data.chunks_exact_mut(output_width.max(1)).enumerate() {
@@ -94,9 +94,7 @@ impl ByHead {
 
 impl ByHead {
     pub(super) fn new(run: OutputByHead, inputs: &AttentionInputs, counted: Option<Vec<u32>>) -> Result<Self, Error> {
-        let &[batch, num_heads, rows, _] = run.contributions.shape().axes() else {
-            unreachable!("contributions should have four axes");
-        };
+        let [batch, num_heads, rows, _] = axes(&run);
         let counted = match counted {
             Some(counted) => counted.into_iter().map(|rows| rows as usize).collect(),
             None => valid_rows(inputs).unwrap_or_else(|| vec![rows; batch]),
@@ -106,21 +104,16 @@ impl ByHead {
         Ok(Self { run, products })
     }
 
-    /// B, H, Lq and the width of a contribution.
-    fn axes(&self) -> [usize; 4] {
-        self.run.contributions.shape().axes().try_into().expect("contributions should have four axes")
-    }
-
     /// What a head adds to one row.
     fn part(&self, entry: usize, head: usize, row: usize) -> &[f32] {
-        let [_, num_heads, rows, width] = self.axes();
+        let [_, num_heads, rows, width] = axes(&self.run);
         let start = ((entry * num_heads + head) * rows + row) * width;
         &self.run.contributions.data()[start..start + width]
     }
 
     /// Heads in order, each once.
     fn known(&self, heads: &[u32]) -> Result<Vec<usize>, Error> {
-        let [_, num_heads, ..] = self.axes();
+        let [_, num_heads, ..] = axes(&self.run);
         let mut known: Vec<usize> = heads.iter().map(|&head| head as usize).collect();
         known.sort_unstable();
         known.dedup();
@@ -133,6 +126,11 @@ impl ByHead {
             }),
         }
     }
+}
+
+/// B, H, Lq and the width of a contribution.
+fn axes(run: &OutputByHead) -> [usize; 4] {
+    run.contributions.shape().axes().try_into().expect("contributions should have four axes")
 }
 
 /// Where a sequence attends to itself, its lengths say which rows are no padding.

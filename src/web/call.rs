@@ -5,8 +5,8 @@ use js_sys::Function;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use super::device::browsers_kernels;
 use super::object::object;
-use crate::kernels;
 use crate::{
     AttentionInputs, CallShape, Error, Fuse, HostTensor, Linear, Mask, PlanOptions, Progress, Rewriting, Shape,
     Training, Weights,
@@ -133,17 +133,19 @@ impl JsTensor {
         HostTensor::new(self.axes(), self.floats())
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the package takes only whole numbers that a double has exactly"
-    )]
     fn integers(&self) -> Result<HostTensor<i64>, Error> {
-        HostTensor::new(self.axes(), self.doubles().into_iter().map(|number| number as i64).collect())
+        HostTensor::new(self.axes(), self.doubles().into_iter().map(whole).collect())
     }
 
     fn booleans(&self) -> Result<HostTensor<bool>, Error> {
         HostTensor::new(self.axes(), self.bytes().into_iter().map(|byte| byte != 0).collect())
     }
+}
+
+/// A whole number.
+#[expect(clippy::cast_possible_truncation, reason = "the package takes only whole numbers that a double has exactly")]
+pub(super) fn whole(number: f64) -> i64 {
+    number as i64
 }
 
 /// A tensor that may be absent.
@@ -159,8 +161,8 @@ impl JsCall {
             attend_mask: self.mask().map(|tensor| tensor.booleans()).transpose()?,
             bias: optional(self.bias())?,
             causal: self.causal(),
-            query_offset: self.offset(),
-            window: self.width(),
+            query_offset: whole(self.query_offset()),
+            window: self.window_width(),
         };
         let query = self.query().tensor()?;
         let training = self.training().map(|training| training.numbers());
@@ -178,28 +180,15 @@ impl JsCall {
             attend_mask: axes(self.mask()),
             bias: axes(self.bias()),
             causal: self.causal(),
-            query_offset: self.offset(),
-            window: self.width(),
+            query_offset: whole(self.query_offset()),
+            window: self.window_width(),
             training: self.training().is_some(),
             returns_dropped: self.training().is_some_and(|training| training.returns_dropped()),
         }
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the package takes only whole numbers that a double has exactly"
-    )]
-    fn offset(&self) -> i64 {
-        self.query_offset() as i64
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the package takes only whole numbers above 0 that a double has exactly"
-    )]
-    fn width(&self) -> Option<u64> {
-        self.window().map(|window| window as u64)
+    fn window_width(&self) -> Option<u64> {
+        self.window().map(|window| whole(window).unsigned_abs())
     }
 
     /// How the call is to be computed.
@@ -233,7 +222,7 @@ impl JsTraining {
 
 /// The kernel of this name, if a browser can run it.
 fn kernel(name: &str) -> Result<&'static str, Error> {
-    let found = kernels::all().find(|kernel| kernel.name == name && !kernel.needs_subgroups());
+    let found = browsers_kernels().find(|kernel| kernel.name == name);
     let unknown = || Error::UnknownName { kind: "kernel for browsers".into(), name: name.into(), nearest: None };
     found.map(|kernel| kernel.name).ok_or_else(unknown)
 }
@@ -255,7 +244,8 @@ impl JsProjections {
     }
 }
 
-/// What tells a function of JavaScript how far something is. The package has seen to it that the function throws nothing.
+/// What tells a function of JavaScript how far something is. The package has seen to it that the function throws
+/// nothing.
 pub(super) fn teller(function: Option<Function>) -> impl FnMut(Progress) {
     move |Progress { done, total }| {
         if let Some(function) = &function {

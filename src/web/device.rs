@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::fault::Fault;
 use super::object::plain;
-use crate::kernels as all_kernels;
+use crate::kernels::{self, Kernel, Slot};
 use crate::{CpuReason, Device, Error, Gpu, GpuOptions};
 
 /// Where wgpu finds adapters. It looks for `navigator.gpu` when it is made, and never again.
@@ -97,12 +97,20 @@ impl Place {
     }
 }
 
-/// Names of all kernels that need no more than browsers give wgpu, by op.
+/// Kernels that need no more than browsers give wgpu: it has no subgroups there, and only llvmpipe, which is no
+/// browser's, is given values in textures.
+pub(super) fn browsers_kernels() -> impl Iterator<Item = &'static Kernel> {
+    let in_textures =
+        |kernel: &Kernel| kernel.slots.iter().any(|slot| matches!(slot, Slot::ReadTexels(_) | Slot::WriteTexels));
+    kernels::all().filter(move |kernel| !kernel.needs_subgroups() && !in_textures(kernel))
+}
+
+/// Names of all kernels that a browser can run, by op.
 #[must_use]
-#[wasm_bindgen]
-pub fn kernels() -> JsValue {
+#[wasm_bindgen(js_name = kernels)]
+pub fn kernel_names() -> JsValue {
     let mut by_op: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kernel in all_kernels::all().filter(|kernel| !kernel.needs_subgroups()) {
+    for kernel in browsers_kernels() {
         by_op.entry(kernel.op).or_default().push(kernel.name);
     }
     plain(&by_op)

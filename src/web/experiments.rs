@@ -7,7 +7,7 @@ use serde::Serialize;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast as _, JsValue};
 
-use super::call::teller;
+use super::call::{teller, whole};
 use super::device::Place;
 use super::fault::Fault;
 use super::object::{plain, set, tensor};
@@ -25,12 +25,7 @@ pub async fn copy_both(
     seed: f64,
     progress: Option<Function>,
 ) -> Result<JsValue, Fault> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the package takes only whole numbers from 0 that a double has exactly"
-    )]
-    let seed = seed as u64;
+    let seed = whole(seed).unsigned_abs();
     let options =
         experiments::copy_both::Options { num_samples: num_samples as usize, value_dim: value_dim as usize, seed };
     let device = place.device();
@@ -51,17 +46,12 @@ pub async fn alignment(
     sharpness: f64,
     seed: f64,
 ) -> Result<JsValue, Fault> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the package takes only whole numbers from 0 that a double has exactly"
-    )]
-    let seed = seed as u64;
+    let seed = whole(seed).unsigned_abs();
     let embedding_dim = embedding_dim as usize;
     let [query, key] = [query, key].map(|word| String::from(js_sys::JsString::from(word).normalize("NFC")));
     let options = experiments::alignment::Options { query, key, embedding_dim, sharpness, seed };
     let device = place.device();
-    let report = experiments::alignment::run(&device, &options).await?;
+    let report = experiments::alignment::run_composed(&device, &options).await?;
     let object = told(&report);
     set(&object, "weights", &tensor(&report.weights));
     Ok(object.into())

@@ -107,12 +107,12 @@ impl Layer {
         let scale = self.scale(&shape, call)?.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
         Ok(plain(&Explanation {
             rewriting: RewritingTold {
-                packed: summary.graph.nodes().iter().any(is_packing),
+                packed: summary.graph.nodes().iter().any(Node::is_packing),
                 streams: summary.graph.nodes().iter().any(|node| matches!(node.op, Op::Attention(_))),
                 nodes_before: graph.nodes().len(),
                 nodes_after: summary.graph.nodes().len(),
             },
-            steps: summary.steps.iter().map(|step| step_told(&summary, step)).collect(),
+            steps: summary.steps.iter().map(step_told).collect(),
             peak_bytes: summary.peak_bytes as f64,
             text: graph.to_string(),
             graph: graph_told(&graph),
@@ -126,11 +126,6 @@ impl Layer {
             },
         }))
     }
-}
-
-/// Whether a node is computed once, when its graph is compiled.
-fn is_packing(node: &Node) -> bool {
-    matches!(node.op, Op::Pack(_))
 }
 
 fn graph_told(graph: &Graph) -> GraphTold<'_> {
@@ -166,7 +161,7 @@ fn graph_told(graph: &Graph) -> GraphTold<'_> {
             output: place(node.output),
             flops: graph.node_flops(node) as f64,
             bytes,
-            once: is_packing(node),
+            once: node.is_packing(),
         }
     });
     GraphTold {
@@ -178,11 +173,7 @@ fn graph_told(graph: &Graph) -> GraphTold<'_> {
     }
 }
 
-/// A dispatch, with its part of its node's operations: blocks cut rows or matrices, never a sum.
-fn step_told<'a>(summary: &'a PlanSummary, step: &'a PlanStep) -> StepTold<'a> {
-    let volume = |step: &PlanStep| step.shape.iter().map(|&size| size as f64).product::<f64>();
-    let whole: f64 = summary.steps.iter().filter(|other| other.node == step.node).map(volume).sum();
-    let flops = summary.graph.node_flops(&summary.graph.nodes()[step.node]) as f64;
+fn step_told(step: &PlanStep) -> StepTold<'_> {
     StepTold {
         node: step.node,
         op: &step.op,
@@ -191,6 +182,6 @@ fn step_told<'a>(summary: &'a PlanSummary, step: &'a PlanStep) -> StepTold<'a> {
         output: &step.output,
         shape: step.shape,
         workgroups: step.workgroups,
-        flops: if whole > 0.0 { flops * volume(step) / whole } else { 0.0 },
+        flops: step.flops as f64,
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::call::JsTensor;
+use super::call::{JsTensor, whole};
 use super::fault::Fault;
 use super::object::plain;
 use crate::heads::links::{LINKS, LinkScore, Places, Relation};
@@ -67,17 +67,12 @@ pub fn head_statistics(
     tokens: Vec<String>,
 ) -> Result<JsValue, Fault> {
     let weights = weights.tensor()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the package takes only whole numbers that a double has exactly"
-    )]
-    let query_offset = query_offset as i64;
     let maps = AttentionMap::of_batch_entry(&weights, batch as usize)?;
     let num_queries = maps.first().map_or(0, AttentionMap::num_queries);
     let padding = tokens.iter().position(|token| token == PADDING_TOKEN);
     let num_valid = num_valid.map(|count| count as usize).or(padding.map(|place| place.min(num_queries)));
     let num_placed_keys = (!tokens.is_empty()).then(|| padding.unwrap_or(tokens.len()));
-    let counted = CountedQueries { num_valid, query_offset, num_placed_keys };
+    let counted = CountedQueries { num_valid, query_offset: whole(query_offset), num_placed_keys };
     let heads = statistics(&weights, batch as usize, counted)?;
     let sentence = Sentence::new(tokens, counted);
     Ok(plain(&heads.iter().zip(&maps).map(|(head, map)| sentence.told(head, map)).collect::<Vec<_>>()))
@@ -107,9 +102,7 @@ impl Sentence {
 
     fn told(&self, head: &HeadStatistics, map: &AttentionMap<'_>) -> HeadTold {
         let scores = Pattern::ALL.map(|pattern| (pattern, pattern.score(map, self.counted, &self.separators)));
-        let known =
-            scores.iter().filter_map(|&(pattern, score)| Some((pattern, score.filter(|score| !score.is_nan())?)));
-        let nearest = known.reduce(|best, other| if other.1 > best.1 { other } else { best });
+        let nearest = Pattern::nearest(&scores);
         HeadTold {
             head: head.head,
             num_counted: head.num_counted,

@@ -19,7 +19,7 @@ use super::{room, verify};
 use crate::io::Archive;
 use crate::reference::Real;
 use crate::{
-    AttentionConfig, AttentionInputs, AttentionPlan, CallShape, Clock, Device, Error, Fuse, HostTensor,
+    AttentionConfig, AttentionInputs, AttentionPlan, CallShape, Clock, Device, Error, Fuse, Graph, HostTensor,
     MultiHeadAttention, Profile, RunTiming, Weights,
 };
 
@@ -307,7 +307,7 @@ impl Layer {
     }
 
     /// Bytes that the CPU takes to compute a graph.
-    fn on_cpu(&self, graph: &crate::Graph) -> u64 {
+    fn on_cpu(&self, graph: &Graph) -> u64 {
         match &*self.device {
             Device::Gpu(_) => 0,
             Device::Cpu(_) => room::of_values(graph, 4),
@@ -390,7 +390,7 @@ impl<'a> ProfileTold<'a> {
             op: &step.step.op,
             kernel: &step.step.variant,
             output: &step.step.output,
-            flops: step.flops as f64,
+            flops: step.step.flops as f64,
             start: ms(step.start),
             took: ms(step.took),
             gflops: step.gflops(),

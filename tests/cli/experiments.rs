@@ -138,6 +138,8 @@ fn what_heads_cannot_use_is_refused_in_one_sentence() {
     }
     let nothing = CaseFile::new(r#"{"num_heads":2}"#).random("query", &[1, 3, 4]).integers("valid_lens", &[1], &[0]);
     nothing.write(folder.path("nothing.safetensors"));
+    let few = CaseFile::new(r#"{"num_heads":2}"#).random("query", &[1, 3, 4]).metadata("tokens", r#"[["a","b"]]"#);
+    few.write(folder.path("few_tokens.safetensors"));
     let layers = || CaseFile::new(r#"{"num_heads":2,"num_layers":1}"#).metadata("sentences", "[]");
     layers().metadata("tokens", "[]").write(folder.path("no_sentence.safetensors"));
     layers().write(folder.path("no_tokens.safetensors"));
@@ -152,6 +154,7 @@ fn what_heads_cannot_use_is_refused_in_one_sentence() {
     refused("no case", &["heads"]);
     refused("one good case and a missing one", &["heads", CASE, "missing.safetensors"]);
     refused("a case without a query to count", &["heads", "nothing.safetensors"]);
+    refused("a query without a token", &["heads", "few_tokens.safetensors"]);
     refused("layers without sentences", &["heads", "no_sentence.safetensors"]);
     refused("layers without tokens", &["heads", "no_tokens.safetensors"]);
     refused("layers without hidden states", &["heads", "no_hidden.safetensors"]);

@@ -62,6 +62,9 @@ output      (1, 3, 4)
 wrote       out
 wrote       maps.svg
 "#);
+    let expects_more = small().random("expected.output", &[1, 4, 4]);
+    expects_more.write(folder.path(CASE));
+    assert!(without_times(&["run", CASE]).contains("max error   none: expected.output has shape (1, 4, 4)\n"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { mapInView, openBrowser, openPage, recomputed } from "./support.js";
+import { download, mapInView, openBrowser, openPage, recomputed, safetensors } from "./support.js";
 
 let browser;
 let page;
@@ -29,7 +29,7 @@ test("every row of the map sums to 1 and the words stand on both axes", async ()
   const { keys, queries, weights } = await mapInView(page);
   assert.equal(keys.join(" "), "[CLS] the trophy does not fit in the suitcase because it is too big . [SEP]");
   assert.deepEqual(queries, keys);
-  for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 1e-5, `${row}`);
+  for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 2 ** -20, `${row}`);
   // What `multihead heads` prints for this head and link: 0.61 against 0.20 for the rival.
   assert.equal(weights[10][2].toFixed(2), "0.61");
   assert.equal(weights[10][8].toFixed(2), "0.20");
@@ -119,24 +119,63 @@ test("a window and valid lengths hide what they say, together with the rest", as
   );
 });
 
-test("a head that is switched off moves the output by what the program says", async () => {
-  // `multihead heads examples/data/minilm_trophy_layer1.safetensors`: without head 8, change 0.379, cosine 0.925. That
-  // file has another sentence beside, so that here only the size is known.
-  await page.waitForFunction(() =>
-    /Without head 8, layer 1’s output would move by \d+ %/.test(document.querySelector("#without").textContent),
+/** What heads add to a layer's output, summed, by the case file alone: ∑ A·(x·W_vᵀ + b_v)·W_oᵀ. */
+function contributionOf(heads, { tensors, floats }) {
+  const [, numHeads, length] = tensors["expected.attention_weights"].shape;
+  const [, , width] = tensors.query.shape;
+  const [x, A, W_v, W_o, b_v] = ["query", "expected.attention_weights", "W_v.weight", "W_o.weight", "W_v.bias"].map(
+    floats,
   );
-  const [, alone] = /move by (\d+ %) of its length \(cosine (0\.\d+)\)/.exec(await text("#without"));
+  const each = (count, number) => Array.from({ length: count }, (_, place) => number(place));
+  const dot = (count, number) => each(count, number).reduce((sum, part) => sum + part, 0);
+  const headDim = width / numHeads;
+  const total = new Float64Array(length * width);
+  for (const head of heads) {
+    const column = (j) => head * headDim + j;
+    const value = (key, j) => b_v[column(j)] + dot(width, (e) => x[key * width + e] * W_v[column(j) * width + e]);
+    const values = each(length, (key) => each(headDim, (j) => value(key, j)));
+    const weight = (query, key) => A[(head * length + query) * length + key];
+    for (let query = 0; query < length; query += 1) {
+      const seen = each(headDim, (j) => dot(length, (key) => weight(query, key) * values[key][j]));
+      for (let out = 0; out < width; out += 1)
+        total[query * width + out] += dot(headDim, (j) => seen[j] * W_o[out * width + column(j)]);
+    }
+  }
+  return total;
+}
+
+/** How far an output moves without these heads. */
+function moved(heads, file) {
+  const [output, parts] = [file.floats("expected.output"), contributionOf(heads, file)];
+  const rest = output.map((number, place) => number - parts[place]);
+  const product = (a, b) => a.reduce((sum, number, place) => sum + number * b[place], 0);
+  const norm = (a) => Math.sqrt(product(a, a));
+  return { relative: norm(parts) / norm(output), cosine: product(output, rest) / norm(output) / norm(rest) };
+}
+
+test("heads that are switched off move the output by what their parts are", async () => {
+  const file = safetensors((await download(page, "case")).bytes);
+  const said = async (begin) => {
+    const pattern = `^${begin} by ([\\d.]+) % of its length \\(cosine (-?[\\d.]+)\\)\\.`;
+    await page.waitForFunction(
+      (text) => new RegExp(text).test(document.querySelector("#without").textContent),
+      pattern,
+    );
+    return new RegExp(pattern).exec(await text("#without")).slice(1);
+  };
+  /** As rounded as it is said. */
+  const holds = (heads, [share, cosine]) => {
+    const expected = moved(heads, file);
+    const rounded = (text, number) => number.toFixed(text.split(".")[1]?.length ?? 0);
+    assert.deepEqual([share, cosine], [rounded(share, 100 * expected.relative), rounded(cosine, expected.cosine)]);
+  };
+  holds([8], await said("Without head 8, layer 1’s output would move"));
   await page.click("#switch-off");
-  await page.waitForFunction(() =>
-    /^Without head 8, layer 1’s output moves by/.test(document.querySelector("#without").textContent),
-  );
-  assert.ok((await text("#without")).includes(alone));
+  holds([8], await said("Without head 8, layer 1’s output moves"));
   assert.equal(await grid(1, 8).getAttribute("data-off"), "true");
   await grid(1, 7).focus();
   await page.keyboard.press("x");
-  await page.waitForFunction(() => /^Without heads 7, 8,/.test(document.querySelector("#without").textContent));
-  const [, both] = /moves by (\d+) %/.exec(await text("#without"));
-  assert.ok(Number(both) > Number.parseInt(alone, 10));
+  holds([7, 8], await said("Without heads 7, 8, layer 1’s output moves"));
   await page.click("#all-on");
   await page.waitForFunction(() => document.querySelector("#grid").querySelectorAll('[data-off="true"]').length === 0);
 });

@@ -1,10 +1,11 @@
 // A browser with a GPU that every machine has, pages in it, and what a page must never do.
 
 import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 /** Where the page is: `cargo xtask page` serves it and says so. */
-export const URL_OF_PAGE = process.env.PAGE_URL ?? "http://127.0.0.1:8080/";
+const URL_OF_PAGE = process.env.PAGE_URL ?? "http://127.0.0.1:8080/";
 
 const FLAGS = [
   "--headless=new",
@@ -40,8 +41,8 @@ function launch(args) {
   return chromium.launch({ executablePath, headless: false, args });
 }
 
-/** A page at this view, once it has numbers; `faults` collects what no page may do. */
-export async function openPage(browser, hash = SMALL, options = {}) {
+/** An empty page; `faults` collects what no page may do. */
+export async function newPage(browser, options = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     acceptDownloads: true,
@@ -72,9 +73,20 @@ export async function openPage(browser, hash = SMALL, options = {}) {
       }
     }).observe({ type: "layout-shift", buffered: true });
   });
-  await page.goto(`${URL_OF_PAGE}${hash ? `#${hash}` : ""}`);
+  return { page, faults };
+}
+
+/** A page at this view, once it has numbers. */
+export async function openPage(browser, hash = SMALL, options = {}) {
+  const { page, faults } = await newPage(browser, options);
+  await page.goto(addressOf(hash));
   await computed(page);
   return { page, faults };
+}
+
+/** Where the page shows this view. */
+export function addressOf(hash) {
+  return hash ? `${URL_OF_PAGE}#${hash}` : URL_OF_PAGE;
 }
 
 /** Waits until everything that is shown was computed and proved. */
@@ -105,20 +117,14 @@ export async function recomputed(page, action) {
 
 /** The bytes of what a button lets the browser save. */
 export async function download(page, what) {
-  if (
-    !(await page
-      .locator("#take")
-      .getAttribute("open")
-      .then((open) => open !== null))
-  )
-    await page.click("#take > summary");
+  if ((await page.getAttribute("#take", "open")) === null) await page.click("#take > summary");
   const [saved] = await Promise.all([page.waitForEvent("download"), page.click(`[data-take="${what}"]`)]);
   return { name: saved.suggestedFilename(), bytes: await readFile(await saved.path()) };
 }
 
 /** A case file of the repository. */
 export function caseFile(name) {
-  return new globalThis.URL(`../../tests/cases/${name}.safetensors`, import.meta.url).pathname;
+  return fileURLToPath(new URL(`../../tests/cases/${name}.safetensors`, import.meta.url));
 }
 
 /** Comma-separated values without quotes, as rows of words. */

@@ -66,7 +66,7 @@ test("random data has the sizes that were asked for", async () => {
   assert.equal(await page.locator("#grid button").count(), 3);
   const { keys, weights } = await mapInView(page);
   assert.deepEqual(keys, ["t0", "t1", "t2", "t3", "t4"]);
-  for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 1e-5);
+  for (const row of weights) assert.ok(Math.abs(row.reduce((sum, weight) => sum + weight) - 1) < 2 ** -20);
 });
 
 test("a PNG shows the weights in the colours of the scale", async () => {
@@ -120,6 +120,7 @@ test("a whole layer and the lines can be had as pictures", async () => {
   }
   const layer = (await download(page, "layer-svg")).bytes.toString();
   for (const head of [0, 1, 2]) assert.ok(layer.includes(`>head ${head}</text>`));
+  assert.ok(layer.includes("<title>random numbers, seed 7</title>"), "the layer's picture is named after no head");
   const lines = (await download(page, "lines-svg")).bytes.toString();
   const { weights } = await mapInView(page);
   const drawn = weights.flat().filter((weight) => weight >= 0.05).length;
@@ -150,7 +151,7 @@ test("CSV, NPY and case file hold the same numbers", async () => {
   assert.deepEqual(JSON.parse(metadata.tokens), [["t0", "t1", "t2", "t3", "t4"]]);
   assert.deepEqual(tensors.query.shape, [1, 5, 12]);
   assert.deepEqual(tensors["expected.attention_weights"].shape, [1, 3, 5, 5]);
-  floats("expected.attention_weights").forEach((weight, place) => assert.ok(Math.abs(weight - numbers[place]) < 1e-6));
+  floats("expected.attention_weights").forEach((weight, place) => assert.equal(weight, numbers[place]));
   await recomputed(page, () => drop(file.bytes, "mine.safetensors"));
   assert.match(await text("#verdict"), /The answer is as the file expects/);
   assert.ok(await page.isChecked("#causal"));
@@ -246,11 +247,17 @@ test("a link restores the whole view", async () => {
 });
 
 test("an address that makes no sense shows the page as it is by default", async () => {
-  const nonsense =
-    "sentence=x&head=9.99.9&query=-1&temperature=1e9&off=a,b&window=no&sizes=0.0.0.0&palette=red&device=toaster";
+  const nonsense = [
+    "sentence=x&head=9.99.9&query=-1&temperature=99&off=a,b&window=0&valid_len=no",
+    "sizes=0.0.0.0&palette=red&device=toaster",
+  ].join("&");
   const { page: odd, faults } = await openPage(browser, nonsense);
   assert.equal(await odd.locator("#grid button").count(), 72);
   assert.equal(await odd.locator("#map-title").innerText(), "Layer 3, head 1");
+  assert.equal(await odd.locator("#mask-none").getAttribute("aria-pressed"), "true");
+  assert.equal(await odd.innerText("#temperature-out"), "1.00");
+  await odd.click("#random-panel > summary");
+  await odd.waitForFunction(() => document.querySelector("#random-tokens").value === "16");
   assert.deepEqual(faults, []);
   await odd.context().close();
 });

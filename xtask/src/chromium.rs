@@ -45,11 +45,14 @@ fn find() -> Option<PathBuf> {
     in_path.chain(PLACES.map(PathBuf::from)).find(|place| place.is_file())
 }
 
-/// A step whose Dawn takes the driver that Chromium brings.
+/// A step whose Dawn takes the driver that Chromium brings, which is installed where there is none.
 ///
 /// # Errors
-/// As [`swiftshader`].
-pub(crate) fn for_dawn(step: Step) -> Result<Step> {
+/// As [`set_up`] and [`swiftshader`].
+pub(crate) fn for_dawn(root: &Path, step: Step) -> Result<Step> {
+    if cfg!(target_os = "linux") {
+        set_up(root)?;
+    }
     Ok(match swiftshader()? {
         Some(driver) => step.env("VK_DRIVER_FILES", &driver.display().to_string()),
         None => step,

@@ -16,6 +16,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let folder = root.join(web::PACKAGE);
     npm::install(&folder)?;
     npm("types of the package", ["run", "types"]).run(&folder)?;
-    chromium::for_dawn(npm("tests of the package", ["test"]))?.run(&folder)?;
+    chromium::for_dawn(root, npm("tests of the package", ["test"]))?.run(&folder)?;
     Ok(())
 }

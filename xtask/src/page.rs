@@ -1,7 +1,6 @@
 //! `cargo xtask page`: walks the built page in Chromium, as a visitor would.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -38,14 +37,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Does the work while the site answers.
 fn while_serving<T: Send>(site: &OpenSite<'_>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let done = work();
-            over.store(true, Ordering::Release);
-            done
-        });
-        while !over.load(Ordering::Acquire) && !worker.is_finished() {
+        let worker = scope.spawn(work);
+        while !worker.is_finished() {
             site.serve_for(LOOK_UP)?;
         }
         worker.join().map_err(|_| anyhow!("the walk ended without a result"))?

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::step::Step;
 use crate::vulkan::{self, Missing};
-use crate::{apt, browser, platforms, tint};
+use crate::{apt, browser, platforms};
 
 /// Mesa's Vulkan drivers, among them lavapipe, which needs no GPU; and the loader that finds them.
 const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
@@ -38,7 +38,6 @@ pub(crate) fn for_tests(root: &Path) -> Result<()> {
     }
     graphics_driver(root)?;
     browser::Tools::set_up(root)?;
-    tint::set_up(root)?;
     platforms::set_up(root)?;
     Ok(())
 }

@@ -15,19 +15,6 @@ pub(crate) const FOLDER: &str = "web/package/test/shaders";
 const LISTING: &str = "every_shader_is_written_down_for_other_compilers";
 pub(crate) const LIST: &str = "target/tmp/shaders.json";
 
-/// Makes sure that there are Node and npm, and a Vulkan driver that Dawn takes.
-///
-/// # Errors
-/// When one is missing and cannot be installed; the sentence says what to run.
-pub(crate) fn set_up(root: &Path) -> Result<()> {
-    npm::set_up(root)?;
-    if cfg!(target_os = "linux") {
-        chromium::set_up(root)?;
-        chromium::swiftshader()?;
-    }
-    Ok(())
-}
-
 /// Writes every shader down for other compilers, to [`LIST`].
 ///
 /// # Errors
@@ -42,10 +29,10 @@ pub(crate) fn list(root: &Path) -> Result<()> {
 /// # Errors
 /// When something is missing, or a variant is refused.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    set_up(root)?;
+    npm::set_up(root)?;
     npm::install(&root.join(web::PACKAGE))?;
     list(root)?;
     let script = format!("{FOLDER}/compile.js");
-    chromium::for_dawn(Step::new("compile with Tint", "node", [script.as_str(), LIST]))?.run(root)?;
+    chromium::for_dawn(root, Step::new("compile with Tint", "node", [script.as_str(), LIST]))?.run(root)?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::super::theme::Palette;
 
 /// Half of a marker.
 const MARKER: f64 = 3.6;
+
 /// A number on a patch of background, so that no line crosses it.
 pub(super) fn number_beside(svg: &mut Svg, (x, y): (f64, f64), number: &str, palette: Palette) {
     let width = text::width(number, LABEL_FONT);

@@ -1,15 +1,36 @@
 // The layer: calls in order, whatever the caller waits for.
 
-import { absent, bytes, finite, flag, isBuffer, kindOf, options, refuse, shown, tensor, text, whole, wholes } from "./checks.js";
-import { BY_HEAD, CALL, callOf, CASE, caseOf, checkRoom, optional, RUN, shapesOf } from "./calls.js";
+import {
+  absent,
+  bytes,
+  finite,
+  flag,
+  isBuffer,
+  kindOf,
+  optional,
+  options,
+  refuse,
+  shown,
+  tensor,
+  text,
+  whole,
+  wholes,
+} from "./checks.js";
+import { BY_HEAD, CALL, callOf, CASE, caseOf, RUN, shapesOf } from "./calls.js";
 import { deviceOf, disposal, onlyOwn, OWN } from "./device.js";
 import { guarded, guardedAsync, MultiheadError } from "./errors.js";
 import { load } from "./load.js";
+import { checkRoom } from "./room.js";
 import { compare, Layer, openCase } from "../wasm/multihead.js";
 
 /** @import { Device } from "./device.js" */
 /** @import { ByHead as WasmByHead } from "../wasm/multihead.js" */
-/** @import { AttentionInputs, AttentionResult, ByHeadOptions, CallOptions, CallShape, CaseOptions, Change, Comparison, Explanation, OpenedCase, PruningStep, RunOptions, Tensor, TensorLike, Verification } from "../index.js" */
+/** @import { ByHeadOptions, Change, PruningStep } from "../types/byHead.js" */
+/** @import { AttentionInputs, AttentionResult, CallOptions, RunOptions } from "../types/call.js" */
+/** @import { CaseOptions, OpenedCase } from "../types/cases.js" */
+/** @import { CallShape, Explanation } from "../types/graph.js" */
+/** @import { Tensor, TensorLike } from "../types/tensors.js" */
+/** @import { Comparison, Verification } from "../types/verification.js" */
 
 const OPTIONS = ["numHeads", "numKvHeads", "headDim", "scale", "weights", "prefix", "device", "backend"];
 const REQUIRED = ["W_q", "W_k", "W_v", "W_o"];
@@ -49,7 +70,11 @@ export class Attention {
     await load();
     const layer = layerMaker(asked, heads);
     const device = await deviceOf(asked.device, asked.backend);
-    return new Attention(OWN, device, guarded(() => layer(device.place())));
+    return new Attention(
+      OWN,
+      device,
+      guarded(() => layer(device.place())),
+    );
   }
 
   /**

@@ -1,10 +1,27 @@
 // Calls as the wasm takes them: every property of its type, every number copied.
 
 import {
-  absent, booleans, finite, flag, kindOf, lengths, listener, oneOf, options, axes, refuse, shown, tensor, text, whole, wholes,
+  absent,
+  axes,
+  booleans,
+  finite,
+  flag,
+  kindOf,
+  lengths,
+  listener,
+  oneOf,
+  optional,
+  options,
+  queryOffset,
+  refuse,
+  shown,
+  tensor,
+  texts,
+  text,
+  whole,
+  wholes,
 } from "./checks.js";
-import { MultiheadError } from "./errors.js";
-import { hasRoom } from "../wasm/multihead.js";
+import { checkRoom } from "./room.js";
 
 /** What says which keys a query may see, and what is read. */
 export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window", "training"];
@@ -39,7 +56,7 @@ export function callOf(what, given, known) {
 }
 
 /**
- * A call of which only the shapes count.
+ * A call of which only the shapes count: each may be that of a tensor.
  * @param {unknown} given
  */
 export function shapesOf(given) {
@@ -47,27 +64,28 @@ export function shapesOf(given) {
   if (absent(call.query)) {
     refuse("the shape of query is missing; give [B, Lq, E]");
   }
-  const shape = (/** @type {string} */ name) => optional(call[name], (given) => ({ shape: axes(name, given) }));
+  const shapeOf = (/** @type {any} */ given) => given.shape ?? given;
+  const shape = (/** @type {string} */ name) =>
+    optional(call[name], (given) => ({ shape: axes(name, shapeOf(given)) }));
   const [query, key, value, validLens, mask, bias] = ["query", "key", "value", "validLens", "mask", "bias"].map(shape);
   return { query, key, value, validLens, mask, bias, ...settingsOf(call) };
 }
 
 /** Everything of a call that is no tensor. */
 function settingsOf(/** @type {Record<string, any>} */ call) {
-  const safe = Number.MAX_SAFE_INTEGER;
   const temperature = absent(call.temperature) ? 1 : finite("temperature", call.temperature);
   if (!(temperature > 0)) {
     refuse(`temperature is ${shown(temperature)}, but must be above 0`);
   }
   return {
     causal: flag("causal", call.causal),
-    queryOffset: absent(call.queryOffset) ? 0 : whole("queryOffset", call.queryOffset, -safe, safe),
-    window: optional(call.window, (window) => whole("window", window, 1, safe)),
+    queryOffset: queryOffset(call.queryOffset),
+    window: optional(call.window, (window) => whole("window", window, 1, Number.MAX_SAFE_INTEGER)),
     training: optional(call.training, training),
     scale: optional(call.scale, (scale) => finite("scale", scale)),
     temperature,
     headScale: optional(call.headScale, headScale),
-    preferredKernels: absent(call.preferredKernels) ? [] : names("preferredKernels", call.preferredKernels),
+    preferredKernels: absent(call.preferredKernels) ? [] : texts("preferredKernels", call.preferredKernels),
     fused: absent(call.fused) ? "auto" : oneOf("fused", call.fused, ["auto", "on", "off"]),
     returnWeights: flag("returnWeights", call.returnWeights),
     profile: flag("profile", call.profile),
@@ -102,47 +120,15 @@ function headScale(/** @type {any} */ given) {
 }
 
 /**
- * A list of strings.
- * @param {string} what
- * @param {unknown} given
- * @returns {string[]}
- */
-export function names(what, given) {
-  if (!Array.isArray(given)) {
-    return refuse(`${what} should be a list of strings, but is ${shown(given)}`);
-  }
-  return given.map((name, place) => text(`${what}[${place}]`, name));
-}
-
-/**
- * @template T
- * @param {any} given
- * @param {(given: any) => T} made
- * @returns {T | undefined}
- */
-export function optional(given, made) {
-  return absent(given) ? undefined : made(given);
-}
-
-/** Refuses tensors that the wasm's memory has no room for: it would end there. */
-export function checkRoom(/** @type {any[]} */ tensors) {
-  const lengths = tensors.map((tensor) => Number(tensor?.data?.length ?? tensor?.length ?? 0));
-  const need = 8 * lengths.reduce((sum, length) => sum + (Number.isFinite(length) ? length : 0), 0);
-  // Little always fits.
-  if (need > 2 ** 20 && !hasRoom(need)) {
-    const about = { need, have: 0, limit: "what is left of wasm's memory", unit: "bytes" };
-    throw new MultiheadError("limit-exceeded", `these tensors need ${need} bytes, which wasm's memory has not left; give fewer batch entries at once, or free what is not used`, about);
-  }
-}
-
-/**
  * What a case file says besides its call.
  * @param {Record<string, any>} given
  */
 export function caseOf({ about, tokens, expected, tolerance }) {
   const { output, weights } = absent(expected) ? {} : /** @type {any} */ (expected);
   const lists = (/** @type {unknown} */ given) =>
-    Array.isArray(given) ? given.map((list, entry) => names(`tokens[${entry}]`, list)) : refuse(`tokens should be a list of lists of strings, but is ${shown(given)}`);
+    Array.isArray(given)
+      ? given.map((list, entry) => texts(`tokens[${entry}]`, list))
+      : refuse(`tokens should be a list of lists of strings, but is ${shown(given)}`);
   return {
     about: optional(about, (about) => text("about", about)),
     tokens: optional(tokens, (tokens) => JSON.stringify(lists(tokens))),

@@ -25,6 +25,16 @@ export function shown(/** @type {unknown} */ value) {
 }
 
 /**
+ * @template T
+ * @param {any} given
+ * @param {(given: any) => T} made
+ * @returns {T | undefined}
+ */
+export function optional(given, made) {
+  return absent(given) ? undefined : made(given);
+}
+
+/**
  * An object with no property but these.
  * @param {string} what
  * @param {any} value
@@ -63,6 +73,15 @@ export function whole(what, value, least, most = MOST) {
 }
 
 /**
+ * Where the first query stands; 0 where nothing is said.
+ * @param {unknown} value
+ */
+export function queryOffset(value) {
+  const most = Number.MAX_SAFE_INTEGER;
+  return absent(value) ? 0 : whole("queryOffset", value, -most, most);
+}
+
+/**
  * @param {string} what
  * @param {unknown} value
  * @returns {number}
@@ -96,6 +115,19 @@ export function text(what, value) {
 }
 
 /**
+ * A list of strings.
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {string[]}
+ */
+export function texts(what, value) {
+  if (!Array.isArray(value)) {
+    return refuse(`${what} should be a list of strings, but is ${shown(value)}`);
+  }
+  return value.map((one, place) => text(`${what}[${place}]`, one));
+}
+
+/**
  * @template {string} T
  * @param {string} what
  * @param {unknown} value
@@ -104,7 +136,9 @@ export function text(what, value) {
  */
 export function oneOf(what, value, choices) {
   const found = choices.find((choice) => choice === value);
-  return found ?? refuse(`${what} is ${shown(value)}, but must be one of ${choices.map((name) => `"${name}"`).join(", ")}`);
+  return (
+    found ?? refuse(`${what} is ${shown(value)}, but must be one of ${choices.map((name) => `"${name}"`).join(", ")}`)
+  );
 }
 
 /**
@@ -147,13 +181,16 @@ export function axes(what, value) {
 
 /** Whether this is an ArrayBuffer of any window or worker. */
 export function isBuffer(/** @type {any} */ value) {
-  return ["ArrayBuffer", "SharedArrayBuffer"].includes(value?.[Symbol.toStringTag]) && typeof value.byteLength === "number";
+  return (
+    ["ArrayBuffer", "SharedArrayBuffer"].includes(value?.[Symbol.toStringTag]) && typeof value.byteLength === "number"
+  );
 }
 
 /** Whether somebody transferred this buffer; not every browser says so by itself. */
 function isDetached(/** @type {ArrayBufferLike} */ buffer) {
   try {
-    return new Uint8Array(buffer) === null;
+    new Uint8Array(buffer);
+    return false;
   } catch {
     return true;
   }
@@ -177,14 +214,16 @@ function halves(what, value) {
     refuse(`the data of ${what} was given away: its buffer is detached; make the call before you transfer it`);
   }
   if (data.length * 8 > MOST_BYTES) {
-    const about = { need: data.length, have: Math.floor(MOST_BYTES / 8), limit: "one tensor in wasm", unit: "numbers" };
-    const sentence = `${what} has ${data.length} numbers, but one tensor in wasm may have ${about.have}; give fewer batch entries`;
+    const [need, have] = [data.length, Math.floor(MOST_BYTES / 8)];
+    const sentence = `${what} has ${need} numbers, but one tensor in wasm may have ${have}; give fewer batch entries`;
+    const about = { need, have, limit: "one tensor in wasm", unit: "numbers" };
     throw new MultiheadError("limit-exceeded", sentence, about);
   }
   const sized = axes(what, shape);
   const length = sized.reduce((product, axis) => product * axis, 1);
   if (data.length !== length) {
-    refuse(`the data of ${what} has ${data.length} numbers, but its shape (${Array.from(sized).join(", ")}) has room for ${length}`);
+    const shown = Array.from(sized).join(", ");
+    refuse(`the data of ${what} has ${data.length} numbers, but its shape (${shown}) has room for ${length}`);
   }
   return { data, shape: sized };
 }

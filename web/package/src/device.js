@@ -5,7 +5,7 @@ import { faultOf, guarded, guardedAsync, MultiheadError } from "./errors.js";
 import { load } from "./load.js";
 import { Instance, kernels, Place } from "../wasm/multihead.js";
 
-/** @import { Backend, DeviceInfo, DeviceLost, DeviceOptions, Probe } from "../index.js" */
+/** @import { Backend, DeviceInfo, DeviceLost, DeviceOptions, Probe } from "../types/device.js" */
 
 /** @type {readonly Backend[]} */
 const BACKENDS = ["auto", "webgpu", "cpu"];
@@ -72,7 +72,11 @@ export class Device {
 
   /** @param {MultiheadError | null} fallback */
   static #onCpu(fallback) {
-    return new Device(OWN, guarded(() => Place.cpu()), { owned: false, fallback });
+    return new Device(
+      OWN,
+      guarded(() => Place.cpu()),
+      { owned: false, fallback },
+    );
   }
 
   static async #onGpu() {
@@ -87,12 +91,14 @@ export class Device {
 
   /** @param {any} gpu */
   static async #adopted(gpu) {
-    const isDevice = typeof gpu === "object" && typeof gpu.createComputePipeline === "function" && gpu.queue && gpu.limits;
-    if (!isDevice) {
+    if (!(typeof gpu === "object" && typeof gpu.createComputePipeline === "function" && gpu.queue && gpu.limits)) {
       refuse(`gpu should be a GPUDevice, but is ${shown(gpu)}`);
     }
     if (!gpu.adapterInfo) {
-      throw new MultiheadError("no-webgpu", "this browser's GPUDevice does not say what it is (adapterInfo); use a newer browser, or let the library open a device");
+      const sentence =
+        "this browser's GPUDevice does not say what it is (adapterInfo); " +
+        "use a newer browser, or let the library open a device";
+      throw new MultiheadError("no-webgpu", sentence);
     }
     await load();
     const lost = await Promise.race([gpu.lost, Promise.resolve(undefined)]);
@@ -177,8 +183,22 @@ export function onlyOwn(own, door) {
 
 function lostError(/** @type {string} */ said) {
   const reason = said ? ` (${said})` : "";
-  return new MultiheadError("device-lost", `the GPU device was lost${reason}; open a device again, or compute on the CPU`);
+  const sentence = `the GPU device was lost${reason}; open a device again, or compute on the CPU`;
+  return new MultiheadError("device-lost", sentence);
 }
+
+/** Why there may be no adapter, and what to do then. */
+const NONE = {
+  insecure:
+    "browsers give WebGPU only to pages that came over HTTPS or from localhost; " +
+    "serve this page so, or compute on the CPU",
+  unknown:
+    "this browser has no WebGPU, or it is switched off; " +
+    "use a current Chrome, Edge, Firefox or Safari, or compute on the CPU",
+  blocked:
+    "the browser has WebGPU, but no adapter for this page: its GPU or driver is blocked or missing; " +
+    "see chrome://gpu or about:support, or compute on the CPU",
+};
 
 /**
  * The adapter that there is, or why there is none.
@@ -188,8 +208,8 @@ async function adapter() {
   const gpu = /** @type {GPU | undefined} */ (globalThis.navigator?.gpu);
   if (!gpu) {
     return globalThis.isSecureContext === false
-      ? new MultiheadError("insecure-context", "browsers give WebGPU only to pages that came over HTTPS or from localhost; serve this page so, or compute on the CPU")
-      : new MultiheadError("no-webgpu", "this browser has no WebGPU, or it is switched off; use a current Chrome, Edge, Firefox or Safari, or compute on the CPU");
+      ? new MultiheadError("insecure-context", NONE.insecure)
+      : new MultiheadError("no-webgpu", NONE.unknown);
   }
   try {
     const found = await gpu.requestAdapter();
@@ -198,20 +218,24 @@ async function adapter() {
     }
   } catch (cause) {
     const said = cause instanceof Error ? cause.message : String(cause);
-    return new MultiheadError("no-adapter", `the browser's WebGPU refuses an adapter (${said}); compute on the CPU`, { cause });
+    const sentence = `the browser's WebGPU refuses an adapter (${said}); compute on the CPU`;
+    return new MultiheadError("no-adapter", sentence, { cause });
   }
-  return new MultiheadError("no-adapter", "the browser has WebGPU, but no adapter for this page: its GPU or driver is blocked or missing; see chrome://gpu or about:support, or compute on the CPU");
+  return new MultiheadError("no-adapter", NONE.blocked);
 }
 
 /**
- * wgpu has no door for a device of JavaScript's; but it takes whatever device an adapter gives it. So this is WebGPU with
- * one adapter, which has one device.
+ * wgpu has no door for a device of JavaScript's; but it takes whatever device an adapter gives it. So this is WebGPU
+ * with one adapter, which has one device.
  * @param {GPUDevice} device
  */
 function onlyDevice(device) {
   const { features, limits, adapterInfo: info } = device;
   const requestDevice = () => Promise.resolve(device);
-  return { requestAdapter: () => Promise.resolve({ features, limits, info, requestDevice }), wgslLanguageFeatures: new Set() };
+  return {
+    requestAdapter: () => Promise.resolve({ features, limits, info, requestDevice }),
+    wgslLanguageFeatures: new Set(),
+  };
 }
 
 /**
@@ -246,6 +270,9 @@ function presenting(gpu, make) {
   }
 }
 
+/** What a software adapter means for whoever computes on it. */
+const SOFTWARE = "shaders run on the CPU, and times say nothing about a GPU";
+
 /**
  * @param {GPUDevice} gpu
  * @param {string} name
@@ -267,7 +294,7 @@ function infoOfGpu(gpu, name) {
     vendor: info.vendor ?? "",
     architecture: info.architecture ?? "",
     software,
-    warning: software ? `"${name}" is a software adapter: shaders run on the CPU, and times say nothing about a GPU` : null,
+    warning: software ? `"${name}" is a software adapter: ${SOFTWARE}` : null,
     fallback: null,
     timestamps: gpu.features.has("timestamp-query"),
     subgroup: [info.subgroupMinSize ?? 0, info.subgroupMaxSize ?? 0],

@@ -1,6 +1,6 @@
 // The one error class, and what becomes of whatever the wasm throws.
 
-/** @import { ErrorCode } from "../index.js" */
+/** @import { ErrorCode } from "../types/errors.js" */
 
 /** A sentence that says what to do, and a code for programs. */
 export class MultiheadError extends Error {

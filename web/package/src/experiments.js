@@ -1,6 +1,6 @@
 // The experiments of `multihead experiment`: the same Rust.
 
-import { absent, finite, listener, options, text, whole, wholes } from "./checks.js";
+import { absent, finite, listener, MOST, options, text, whole, wholes } from "./checks.js";
 import { deviceOf } from "./device.js";
 import { guardedAsync } from "./errors.js";
 import { load } from "./load.js";
@@ -39,7 +39,7 @@ function camelCased(/** @type {any} */ value) {
 }
 
 /** A whole number or what stands for it. */
-function orElse(/** @type {string} */ name, /** @type {any} */ about, /** @type {number} */ usual, most = 0xffff_ffff) {
+function orElse(/** @type {string} */ name, /** @type {any} */ about, /** @type {number} */ usual, most = MOST) {
   return absent(about[name]) ? usual : whole(name, about[name], 0, most);
 }
 

@@ -1,12 +1,12 @@
 // Tensors as files of NumPy and of safetensors.
 
 import { bytes, options, tensor, text } from "./checks.js";
-import { checkRoom } from "./calls.js";
 import { guarded } from "./errors.js";
 import { load } from "./load.js";
+import { checkRoom } from "./room.js";
 import * as wasm from "../wasm/multihead.js";
 
-/** @import { Tensor, TensorLike } from "../index.js" */
+/** @import { Tensor, TensorLike } from "../types/tensors.js" */
 
 /** Where NumPy wants the numbers to begin. */
 const ALIGNMENT = 64;
@@ -47,7 +47,14 @@ export async function toSafetensors(tensors, metadata = {}) {
   checkRoom(given.map(([, value]) => value));
   const numbers = given.map(([name, value]) => tensor(name, value));
   const values = said.map(([key, value]) => text(`the metadata ${key}`, value));
-  return guarded(() => wasm.toSafetensors(given.map(([name]) => name), numbers, said.map(([key]) => key), values));
+  return guarded(() =>
+    wasm.toSafetensors(
+      given.map(([name]) => name),
+      numbers,
+      said.map(([key]) => key),
+      values,
+    ),
+  );
 }
 
 /**

@@ -1,12 +1,12 @@
 // What each head does, in numbers.
 
-import { absent, options, tensor, whole } from "./checks.js";
-import { names, optional } from "./calls.js";
+import { absent, optional, options, queryOffset, tensor, texts, whole } from "./checks.js";
 import { guarded } from "./errors.js";
 import { load } from "./load.js";
 import { headStatistics as statisticsOf } from "../wasm/multihead.js";
 
-/** @import { HeadStatistics, StatisticsOptions, TensorLike } from "../index.js" */
+/** @import { HeadStatistics, StatisticsOptions } from "../types/heads.js" */
+/** @import { TensorLike } from "../types/tensors.js" */
 
 /**
  * @param {TensorLike} weights
@@ -18,9 +18,8 @@ export async function headStatistics(weights, given = {}) {
   const maps = tensor("weights", weights);
   const batch = absent(about.batch) ? 0 : whole("batch", about.batch, 0);
   const numValid = optional(about.numValid, (count) => whole("numValid", count, 0));
-  const safe = Number.MAX_SAFE_INTEGER;
-  const queryOffset = absent(about.queryOffset) ? 0 : whole("queryOffset", about.queryOffset, -safe, safe);
-  const tokens = absent(about.tokens) ? [] : names("tokens", about.tokens);
+  const offset = queryOffset(about.queryOffset);
+  const tokens = absent(about.tokens) ? [] : texts("tokens", about.tokens);
   await load();
-  return guarded(() => statisticsOf(maps, batch, numValid, queryOffset, tokens));
+  return guarded(() => statisticsOf(maps, batch, numValid, offset, tokens));
 }

@@ -8,14 +8,17 @@ let loading;
 
 /**
  * Fetches and compiles the wasm, unless that has been done.
- * @param {string | URL | Response | BufferSource | WebAssembly.Module} [wasm] where it is; by default beside this module
+ * @param {string | URL | Response | BufferSource | WebAssembly.Module} [wasm] by default beside this module
  * @returns {Promise<void>}
  */
 export function load(wasm) {
   loading ??= start(wasm).catch((cause) => {
     loading = undefined;
     const said = cause instanceof Error ? cause.message : String(cause);
-    throw new MultiheadError("not-loaded", `the library's wasm cannot be loaded (${said}); see that multihead_bg.wasm is served as application/wasm and that the page's policy allows 'wasm-unsafe-eval'`, { cause });
+    const sentence =
+      `the library's wasm cannot be loaded (${said}); see that multihead_bg.wasm is served as application/wasm ` +
+      "and that the page's policy allows 'wasm-unsafe-eval'";
+    throw new MultiheadError("not-loaded", sentence, { cause });
   });
   return loading;
 }

@@ -21,19 +21,13 @@ before(async () => {
 
 after(() => Object.values(devices).forEach((device) => device.free()));
 
-/** The shapes of a call, for explain. */
-function shapesOf({ causal, queryOffset, window, ...tensors }) {
-  const shapes = Object.entries(tensors).map(([name, tensor]) => [name, tensor?.shape]);
-  return { ...Object.fromEntries(shapes), causal, queryOffset, window };
-}
-
 /** Computes a case; null where it is too large. */
 async function computed(name, backend) {
   const { attention, inputs, expected, tolerance } = await Attention.fromCase(await caseBytes(name), {
     device: devices[backend],
   });
   try {
-    const { graph } = await attention.explain(shapesOf(inputs));
+    const { graph } = await attention.explain(inputs);
     if (graph.flops > MOST_FLOPS || graph.bytes > 2 ** 26) {
       return null;
     }
@@ -61,9 +55,12 @@ for (const backend of backends) {
 }
 
 test("a wrong answer is noticed", async () => {
-  const { attention, inputs, expected, tolerance } = await Attention.fromCase(await caseBytes("head_dim_7.safetensors"), {
-    device: devices.webgpu,
-  });
+  const { attention, inputs, expected, tolerance } = await Attention.fromCase(
+    await caseBytes("head_dim_7.safetensors"),
+    {
+      device: devices.webgpu,
+    },
+  );
   const answer = await attention.run(inputs);
   answer.output.data[3] += 0.5;
   const comparison = await Attention.compare(answer, expected, tolerance);

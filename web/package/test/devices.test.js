@@ -126,7 +126,10 @@ test("an adapter that fails is no adapter", async () => {
   await assert.rejects(Device.open({ backend: "webgpu" }), { code: "no-adapter", message: /driver crashed/ });
   const adapter = await gpu.requestAdapter();
   const { features, limits, info } = adapter;
-  show({ requestAdapter: async () => ({ features, limits, info, requestDevice: failing }), wgslLanguageFeatures: new Set() });
+  show({
+    requestAdapter: async () => ({ features, limits, info, requestDevice: failing }),
+    wgslLanguageFeatures: new Set(),
+  });
   await assert.rejects(Device.open({ backend: "webgpu" }), { code: "gpu-refused", message: /driver crashed/ });
   assert.equal((await Device.open()).info.fallback.code, "gpu-refused");
 });
@@ -138,7 +141,10 @@ test("a device with too little is refused with numbers", async () => {
     limits[name] = poor.limits[name];
   }
   limits.maxStorageBuffersPerShaderStage = 4;
-  const told = new Proxy(poor, { get: (device, name) => (name === "limits" ? limits : typeof device[name] === "function" ? device[name].bind(device) : device[name]) });
+  const told = new Proxy(poor, {
+    get: (device, name) =>
+      name === "limits" ? limits : typeof device[name] === "function" ? device[name].bind(device) : device[name],
+  });
   await assert.rejects(Device.open({ gpu: told }), { code: "limit-exceeded", need: 8, have: 4, unit: "buffers" });
 });
 

@@ -7,7 +7,16 @@ import { before, test } from "node:test";
 import "./support/gpu.js";
 import { caseBytes, projections, tensor } from "./support/data.js";
 import {
-  alignment, Attention, copyBoth, Device, fromSafetensors, headsAreFree, headStatistics, shapes, toNpy, toSafetensors,
+  alignment,
+  Attention,
+  copyBoth,
+  Device,
+  fromSafetensors,
+  headsAreFree,
+  headStatistics,
+  shapes,
+  toNpy,
+  toSafetensors,
 } from "../index.js";
 
 let device;
@@ -42,7 +51,10 @@ test("labelled links of a sentence that is known", async () => {
   const heads = await headStatistics(weights, { tokens: tokens[0] });
   assert.equal(heads.length, 12);
   const pronoun = heads[0].links.find(({ relation }) => relation === "pronoun-to-antecedent");
-  assert.deepEqual([tokens[0][pronoun.from], tokens[0][pronoun.to], tokens[0][pronoun.rival]], ["it", "trophy", "suitcase"]);
+  assert.deepEqual(
+    [tokens[0][pronoun.from], tokens[0][pronoun.to], tokens[0][pronoun.rival]],
+    ["it", "trophy", "suitcase"],
+  );
   const row = weights.data.subarray(pronoun.from * 16, pronoun.from * 16 + 16);
   assert.equal(pronoun.share, row[pronoun.to]);
   assert.equal(heads[8].pattern, "next", "as the picture in the README shows");
@@ -50,7 +62,12 @@ test("labelled links of a sentence that is known", async () => {
 
 test("one head cannot copy two values, two can", async () => {
   const told = [];
-  const report = await copyBoth({ device, numSamples: 2048, valueDim: 4, onProgress: (progress) => told.push(progress.done) });
+  const report = await copyBoth({
+    device,
+    numSamples: 2048,
+    valueDim: 4,
+    onProgress: (progress) => told.push(progress.done),
+  });
   const [one, two] = [1, 2].map((heads) => report.rows.filter((row) => row.heads === heads));
   assert.ok(one.length >= 3 && one.every(({ relativeError }) => Math.abs(relativeError - Math.SQRT1_2) < 0.02));
   assert.ok(two.length >= 2 && two.every(({ relativeError }) => relativeError < 1e-4));
@@ -73,8 +90,15 @@ test("letters are aligned, of any script", async () => {
 test("more heads cost exponentials only", async () => {
   const report = await headsAreFree({ device, numHiddens: [16], heads: [1, 2, 4], numTokens: 8, runs: 2 });
   assert.equal(new Set(report.rows.map(({ flops }) => flops)).size, 1);
-  assert.deepEqual(report.rows.map(({ exponentials }) => exponentials), [64, 128, 256]);
-  assert.ok(report.rows.every(({ medianMs, parameters, parametersFormula }) => medianMs > 0 && parameters === parametersFormula));
+  assert.deepEqual(
+    report.rows.map(({ exponentials }) => exponentials),
+    [64, 128, 256],
+  );
+  assert.ok(
+    report.rows.every(
+      ({ medianMs, parameters, parametersFormula }) => medianMs > 0 && parameters === parametersFormula,
+    ),
+  );
   const counted = await headsAreFree({ device, numHiddens: [64], heads: [1], runs: 0 });
   assert.equal(counted.rows[0].medianMs, null);
 });
@@ -88,14 +112,32 @@ test("shapes are told", async () => {
 
 test("a case goes to a file and back", async () => {
   const layer = await Attention.create({ numHeads: 2, numKvHeads: 2, weights: projections(8), device });
-  const inputs = { query: tensor([2, 3, 8]), key: tensor([2, 4, 8], 2), validLens: [4, 1], causal: true, queryOffset: 1, window: 9 };
+  const inputs = {
+    query: tensor([2, 3, 8]),
+    key: tensor([2, 4, 8], 2),
+    validLens: [4, 1],
+    causal: true,
+    queryOffset: 1,
+    window: 9,
+  };
   const answer = await layer.run({ ...inputs, temperature: 2, returnWeights: true });
   const bytes = await layer.toCase({
-    ...inputs, temperature: 2, about: "a case", tokens: [["a", "b", "c"], ["d", "ë", "\"f\""]], expected: answer, tolerance: 1e-5,
+    ...inputs,
+    temperature: 2,
+    about: "a case",
+    tokens: [
+      ["a", "b", "c"],
+      ["d", "ë", '"f"'],
+    ],
+    expected: answer,
+    tolerance: 1e-5,
   });
   const opened = await Attention.fromCase(bytes, { device });
   assert.equal(opened.about, "a case");
-  assert.deepEqual(opened.tokens, [["a", "b", "c"], ["d", "ë", "\"f\""]]);
+  assert.deepEqual(opened.tokens, [
+    ["a", "b", "c"],
+    ["d", "ë", '"f"'],
+  ]);
   assert.equal(opened.tolerance, 1e-5);
   assert.deepEqual(opened.expected.output, answer.output);
   assert.deepEqual(opened.expected.weights, answer.weights);
@@ -105,10 +147,24 @@ test("a case goes to a file and back", async () => {
 });
 
 test("every case file is what it was after being written", async () => {
-  for (const name of ["r08_bias_minus_inf", "r07_true_means_attend", "torch_bias_kv", "llama_gqa_8_2", "valid_lens_per_query"]) {
-    const { attention, inputs, expected, ...about } = await Attention.fromCase(await caseBytes(`${name}.safetensors`), { device });
+  for (const name of [
+    "r08_bias_minus_inf",
+    "r07_true_means_attend",
+    "torch_bias_kv",
+    "llama_gqa_8_2",
+    "valid_lens_per_query",
+  ]) {
+    const { attention, inputs, expected, ...about } = await Attention.fromCase(await caseBytes(`${name}.safetensors`), {
+      device,
+    });
     const { tolerance, tokens } = about;
-    const bytes = await attention.toCase({ ...inputs, about: about.about ?? undefined, tokens: tokens ?? undefined, expected, tolerance });
+    const bytes = await attention.toCase({
+      ...inputs,
+      about: about.about ?? undefined,
+      tokens: tokens ?? undefined,
+      expected,
+      tolerance,
+    });
     const again = await Attention.fromCase(bytes, { device });
     assert.deepEqual(again.inputs, inputs, name);
     assert.deepEqual(again.expected, expected, name);
@@ -118,14 +174,17 @@ test("every case file is what it was after being written", async () => {
 });
 
 test("tensors go to safetensors and back", async () => {
-  const tensors = { b: tensor([2, 3]), a: tensor([], 2), "__proto__x": tensor([0, 4]) };
+  const tensors = { b: tensor([2, 3]), a: tensor([], 2), __proto__x: tensor([0, 4]) };
   const bytes = await toSafetensors(tensors, { about: "three tensors" });
   const read = await fromSafetensors(bytes);
   assert.deepEqual(read.metadata, { about: "three tensors" });
   assert.deepEqual(Object.keys(read.tensors).sort(), ["__proto__x", "a", "b"]);
   assert.deepEqual(read.tensors.b, tensors.b);
   assert.deepEqual(read.tensors.a.shape, []);
-  assert.deepEqual(await toSafetensors({ a: tensors.a, "__proto__x": tensors["__proto__x"], b: tensors.b }, { about: "three tensors" }), bytes);
+  assert.deepEqual(
+    await toSafetensors({ a: tensors.a, __proto__x: tensors["__proto__x"], b: tensors.b }, { about: "three tensors" }),
+    bytes,
+  );
 });
 
 test("a .npy file is what NumPy's format says", () => {
@@ -138,7 +197,11 @@ test("a .npy file is what NumPy's format says", () => {
   assert.match(header, /^\{'descr': '<f4', 'fortran_order': False, 'shape': \(2, 3\), \} *\n$/);
   const numbers = new Float32Array(file.slice(10 + length).buffer);
   assert.deepEqual(Array.from(numbers), [1.5, -2, 3, 4, 5, 6]);
-  for (const [shape, written] of [[[6], "(6,)"], [[], "()"], [[0, 3], "(0, 3)"]]) {
+  for (const [shape, written] of [
+    [[6], "(6,)"],
+    [[], "()"],
+    [[0, 3], "(0, 3)"],
+  ]) {
     const count = shape.reduce((product, axis) => product * axis, 1);
     const text = new TextDecoder("latin1").decode(toNpy({ data: new Float32Array(count), shape }));
     assert.ok(text.includes(`'shape': ${written}, }`), text.slice(10));

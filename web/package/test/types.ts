@@ -1,8 +1,17 @@
 // How the package reads in TypeScript; only its types are checked.
 
 import {
-  alignment, Attention, type AttentionResult, type ByHead, copyBoth, Device, type ErrorCode, headStatistics, MultiheadError,
-  toNpy, type Tensor,
+  alignment,
+  Attention,
+  type AttentionResult,
+  type ByHead,
+  copyBoth,
+  Device,
+  type ErrorCode,
+  headStatistics,
+  MultiheadError,
+  toNpy,
+  type Tensor,
 } from "../index.js";
 import type * as Made from "../src/attention.js";
 import type { Device as MadeDevice } from "../src/device.js";
@@ -42,6 +51,8 @@ export async function mistakes(query: Tensor): Promise<void> {
   await attention.run({ causal: true });
   // @ts-expect-error shapes are lists
   await attention.run({ query: { data: query.data, shape: 3 } });
+  // @ts-expect-error letters are aligned in one call, of which there is no progress
+  await alignment({ onProgress: console.log });
   // @ts-expect-error there is no public constructor
   new Device();
 }
@@ -56,8 +67,4 @@ export const kept: [
   Record<Exclude<keyof Attention, "device" | "runByHead" | typeof Symbol.dispose>, true>,
   Record<Exclude<keyof Device, typeof Symbol.dispose>, true>,
   Record<Exclude<keyof ByHead, typeof Symbol.dispose>, true>,
-] = [
-  {} as Kept<Attention, Made.Attention>,
-  {} as Kept<Device, MadeDevice>,
-  {} as Kept<ByHead, Made.ByHead>,
-];
+] = [{} as Kept<Attention, Made.Attention>, {} as Kept<Device, MadeDevice>, {} as Kept<ByHead, Made.ByHead>];

@@ -11,6 +11,7 @@ import { mountDetails } from "./heads/details";
 import { mountGrid } from "./heads/grid";
 import { mountLines } from "./heads/lines";
 import { mountMasks } from "./heads/masks";
+import { mountPatterns } from "./heads/patterns";
 import { mountSources } from "./heads/sources";
 import { mountStrip } from "./heads/strip";
 import { mountMachine } from "./machine/machine";
@@ -22,6 +23,7 @@ const sections = [
   mountChrome,
   mountSources,
   mountStrip,
+  mountPatterns,
   mountGrid,
   mountMasks,
   mountCloseup,

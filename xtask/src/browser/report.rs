@@ -147,8 +147,10 @@ mod tests {
     /// A report of one good case and the two controls, with something replaced.
     fn judged(from: &str, to: &str) -> Result<()> {
         let json = r#"{"adapter": "a", "lines": [
-            {"case": "good", "preferred": [], "fused": "auto", "kernels": ["matmul_tiled"], "agrees": true, "maxError": "1e-7"},
-            {"case": "wrong_answer", "preferred": [], "fused": "on", "kernels": [], "agrees": false, "worst": "output[0] is 1"},
+            {"case": "good", "preferred": [], "fused": "auto", "kernels": ["matmul_tiled"], "agrees": true,
+             "maxError": "1e-7"},
+            {"case": "wrong_answer", "preferred": [], "fused": "on", "kernels": [], "agrees": false,
+             "worst": "output[0] is 1"},
             {"case": "no_case_file", "preferred": [], "fused": "off", "error": "too short"}],
             "shaders": {"variants": 3, "faults": [], "missed": []}, "worker": {"case": "good", "agrees": true}}"#;
         assert!(json.contains(from));

@@ -1,8 +1,8 @@
 // Compiles every variant of every shader with Dawn and Tint, as Chrome would: node compile.js SHADERS.json
 //
 // The file comes from tests/shaders.rs: { kernels, refused }, each a list of
-// { name, wgsl, slots, overrides, subgroups, unrolled }. All
-// of `kernels` must compile without a word, and none of `refused`: a compiler that takes everything proves nothing.
+// { name, wgsl, slots, overrides, subgroups, unrolled }. All of `kernels` must compile without a word, and none of
+// `refused`: a compiler that takes everything proves nothing.
 
 import { readFile } from "node:fs/promises";
 import { create, globals } from "webgpu";

@@ -36,7 +36,10 @@ async function complaints(device, kernel, constants) {
   const descriptor = { label: kernel.name, layout: layoutOf(device, kernel), compute: { module, constants } };
   // Tint has read an unrolled text when it is a module; a driver would take minutes over its pipelines.
   const pipeline = kernel.unrolled ? Promise.resolve() : device.createComputePipelineAsync(descriptor);
-  const refusal = await pipeline.then(() => undefined, (error) => error.message);
+  const refusal = await pipeline.then(
+    () => undefined,
+    (error) => error.message,
+  );
   const { messages } = await module.getCompilationInfo();
   const scope = await device.popErrorScope();
   const said = messages.map(({ type, lineNum, message }) => `${type} in line ${lineNum}: ${message}`);

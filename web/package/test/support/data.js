@@ -27,7 +27,13 @@ export function numbers(count, seed = 1) {
 
 /** A tensor of such numbers. */
 export function tensor(shape, seed) {
-  return { data: numbers(shape.reduce((product, axis) => product * axis, 1), seed), shape };
+  return {
+    data: numbers(
+      shape.reduce((product, axis) => product * axis, 1),
+      seed,
+    ),
+    shape,
+  };
 }
 
 /** Projections of a layer of this width. */

@@ -1,12 +1,13 @@
 // Letters find their partners: the alignment of two words that the visitor types.
 
 import type { AlignmentReport } from "multihead";
-import { byId, onceSeen, onWidth, say } from "../dom";
+import { byId, onWidth, say } from "../dom";
 import { pageInks } from "../draw/inks";
 import type { HeadMap } from "../draw/map";
 import { mapFigure, summary } from "../draw/mapFigure";
-import { paint } from "../draw/paint";
+import { paintOnPage } from "../draw/paint";
 import type { App } from "../state/app";
+import { mountLive } from "./live";
 
 /** Milliseconds without a key stroke, after which the words are aligned. */
 const PAUSE = 300;
@@ -19,10 +20,14 @@ export function mountAlignment(app: App): void {
   let report: AlignmentReport | null = null;
   let width = 0;
   let timer = 0;
-  let seen = false;
   const draw = () => {
     canvas.hidden = !report;
     if (report && width > 0) drawMap(app, report, canvas, width);
+  };
+  const show = (now: AlignmentReport | null) => {
+    report = now;
+    say(said, now ? sentence(now) : "");
+    draw();
   };
   const align = async () => {
     const words: [string, string] = [asks.value.trim(), asked.value.trim()];
@@ -35,13 +40,11 @@ export function mountAlignment(app: App): void {
       const answer = await app.engine.call("alignment", words);
       // Another word may have been typed meanwhile.
       if (app.state.view.words !== words) return;
-      report = answer;
-      say(said, sentence(answer));
+      show(answer);
     } catch (error) {
-      report = null;
+      show(null);
       say(said, error instanceof Error ? error.message : String(error));
     }
-    draw();
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -55,20 +58,12 @@ export function mountAlignment(app: App): void {
     width = now;
     draw();
   });
-  onceSeen(form, () => {
-    seen = true;
-    if (app.state.device) void align();
-  });
-  app.subscribe((state, before) => {
+  app.subscribe((state) => {
     if (document.activeElement !== asks) asks.value = state.view.words[0];
     if (document.activeElement !== asked) asked.value = state.view.words[1];
-    if (state.device !== before.device) {
-      // What another device computed is not what this one says.
-      report = null;
-      if (state.device && seen) void align();
-    }
     draw();
   });
+  mountLive(app, form, { run: () => void align(), forget: () => show(null) });
 }
 
 function drawMap(app: App, report: AlignmentReport, canvas: HTMLCanvasElement, width: number): void {
@@ -78,9 +73,7 @@ function drawMap(app: App, report: AlignmentReport, canvas: HTMLCanvasElement, w
   const { palette } = app.state.view;
   const axes = { rows: "asks", columns: "is asked" };
   const { figure } = mapFigure(map, { width: Math.min(width, 480), palette, inks: pageInks(), axes });
-  paint(figure, canvas, window.devicePixelRatio || 1);
-  canvas.style.width = `${figure.width}px`;
-  canvas.style.height = `${figure.height}px`;
+  paintOnPage(figure, canvas);
   canvas.ariaLabel = `Alignment. ${summary(map)}`;
 }
 

@@ -1,8 +1,9 @@
 // One head averages: the experiment copy-both of `multihead experiment`, drawn.
 
 import type { CopyBothReport } from "multihead";
-import { bar, byId, element, onceSeen, say } from "../dom";
+import { bar, byId, element, say } from "../dom";
 import type { App } from "../state/app";
+import { mountLive } from "./live";
 
 /** Samples for the readout: enough that its error shows in the third digit only. */
 const NUM_SAMPLES = 4096;
@@ -26,23 +27,13 @@ export function mountCopyBoth(app: App): void {
       button.disabled = false;
     }
   };
-  const clear = () => {
+  const forget = () => {
     chart.replaceChildren();
     chart.ariaLabel = "Relative error by number of heads: not run yet";
     say(note, "");
   };
-  let seen = false;
   button.addEventListener("click", () => void run());
-  onceSeen(chart, () => {
-    seen = true;
-    if (app.state.device) void run();
-  });
-  app.subscribe((state, before) => {
-    if (state.device === before.device) return;
-    // What another device computed is not what this one says.
-    clear();
-    if (state.device && seen) void run();
-  });
+  mountLive(app, chart, { run: () => void run(), forget });
 }
 
 type Row = CopyBothReport["rows"][number];

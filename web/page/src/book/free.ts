@@ -2,12 +2,13 @@
 
 import type { HeadsAreFreeReport } from "multihead";
 import { scaleLinear, scalePoint } from "d3-scale";
-import { byId, element, onceSeen, onWidth, say } from "../dom";
+import { byId, element, onWidth, say } from "../dom";
 import type { Figure, Mark } from "../draw/figure";
 import * as words from "../draw/format";
 import { type Inks, pageInks } from "../draw/inks";
-import { paint } from "../draw/paint";
+import { paintOnPage } from "../draw/paint";
 import type { App } from "../state/app";
+import { mountLive } from "./live";
 
 const HEADS = [1, 2, 4, 8, 16];
 /** Timed runs for each number of heads; their median counts. */
@@ -17,16 +18,16 @@ export function mountFree(app: App): void {
   const form = byId("free-form", HTMLFormElement);
   const width = byId("free-width", HTMLSelectElement);
   const canvas = byId("free-chart", HTMLCanvasElement);
+  const place = byId("free-table", HTMLTableElement);
   const note = byId("free-note", HTMLElement);
   const button = form.querySelector("button");
   let report: HeadsAreFreeReport | null = null;
   let room = 0;
   const draw = () => {
+    canvas.hidden = !report;
     if (!report || room === 0) return;
     const chart = chartFigure(report, Math.min(room, 560), pageInks());
-    paint(chart, canvas, window.devicePixelRatio || 1);
-    canvas.style.width = `${chart.width}px`;
-    canvas.style.height = `${chart.height}px`;
+    paintOnPage(chart, canvas);
     canvas.ariaLabel = chart.description;
   };
   const run = async (runs: number) => {
@@ -38,7 +39,7 @@ export function mountFree(app: App): void {
         [Number(width.value), HEADS, runs],
         runs > 0 ? onProgress : undefined,
       );
-      byId("free-table", HTMLTableElement).replaceChildren(...table(report));
+      place.replaceChildren(...table(report));
       const timed = `medians of ${report.runs} runs on ${report.device}`;
       say(note, `${report.numTokens} tokens, ${report.runs > 0 ? timed : "counted, not timed"}`);
       draw();
@@ -49,25 +50,23 @@ export function mountFree(app: App): void {
       if (button) button.disabled = false;
     }
   };
-  let seen = false;
+  const forget = () => {
+    report = null;
+    place.replaceChildren();
+    say(note, "");
+    draw();
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     void run(RUNS);
   });
   width.addEventListener("change", () => void run(0));
-  onceSeen(form, () => {
-    seen = true;
-    if (app.state.device) void run(0);
-  });
   onWidth(byId("free-chart-frame", HTMLElement), (now) => {
     room = now;
     draw();
   });
-  app.subscribe((state, before) => {
-    // Times of another device are not this one's.
-    if (state.device !== before.device && state.device && seen) void run(0);
-    draw();
-  });
+  app.subscribe(draw);
+  mountLive(app, form, { run: () => void run(0), forget });
 }
 
 function table({ rows }: HeadsAreFreeReport): Node[] {

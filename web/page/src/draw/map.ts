@@ -81,7 +81,7 @@ export function pixelsOfMap(map: HeadMap, palette: Palette): Pixels {
   const colored = painted.get(map) ?? {};
   painted.set(map, colored);
   const [rows, columns] = [Math.min(map.rows, MOST_DRAWN), Math.min(map.columns, MOST_DRAWN)];
-  const color = (row: number, column: number) => colorOf(palette, weightAt(map, row, column), 1);
+  const color = (row: number, column: number) => colorOf(palette, weightAt(map, row, column));
   colored[palette] ??= { columns, rows, pixels: pixelsOf(columns, rows, color) };
   return colored[palette];
 }

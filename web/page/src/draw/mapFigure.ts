@@ -168,7 +168,7 @@ function bar(map: HeadMap, placed: Omit<PlacedMap, "figure">, { palette, inks, r
   const { left, top, cell, rows, columns } = placed;
   const [x, height, steps] = [left + columns * cell + 18, Math.max(70, Math.min(200, rows * cell)), 64];
   const at = (value: number) => top + height * (1 - value);
-  const pixels = pixelsOf(1, steps, (step) => colorOf(palette, 1 - step / (steps - 1), 1));
+  const pixels = pixelsOf(1, steps, (step) => colorOf(palette, 1 - step / (steps - 1)));
   const marks: Mark[] = [{ kind: "cells", x, y: top, width: 10, height, columns: 1, rows: steps, pixels }];
   for (const value of ticks(0, 1, 4)) {
     const text = value.toFixed(1);

@@ -3,7 +3,7 @@
 import { type CellsMark, DASHES, type Figure, FONT, type Mark, type TextMark } from "./figure";
 
 /** Paints the figure; one point becomes `scale` pixels. */
-export function paint(figure: Figure, canvas: HTMLCanvasElement, scale: number): void {
+function paint(figure: Figure, canvas: HTMLCanvasElement, scale: number): void {
   const [width, height] = [Math.round(figure.width * scale), Math.round(figure.height * scale)];
   // Setting a size clears the canvas and costs a layout, so only where it changed.
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -15,14 +15,17 @@ export function paint(figure: Figure, canvas: HTMLCanvasElement, scale: number):
   for (const mark of figure.marks) paintMark(context, mark);
 }
 
+/** Paints the figure where it stands on the page, as finely as the screen is. */
+export function paintOnPage(figure: Figure, canvas: HTMLCanvasElement): void {
+  paint(figure, canvas, window.devicePixelRatio || 1);
+  canvas.style.width = `${figure.width}px`;
+  canvas.style.height = `${figure.height}px`;
+}
+
 /** The figure as a PNG file of `scale` pixels a point. */
 export function toPng(figure: Figure, scale: number): Promise<Blob> {
   const canvas = document.createElement("canvas");
   paint(figure, canvas, scale);
-  return pngOf(canvas);
-}
-
-export function pngOf(canvas: HTMLCanvasElement): Promise<Blob> {
   return new Promise((resolve, reject) => {
     canvas.toBlob(
       (blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser"))),

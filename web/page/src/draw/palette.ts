@@ -8,7 +8,7 @@ export type Palette = (typeof PALETTES)[number];
 export type Rgb = readonly [number, number, number];
 
 /** What a weight is shown as that is no weight: NaN, infinite, negative. On no palette. */
-export const INVALID: Rgb = [216, 27, 96];
+const INVALID: Rgb = [216, 27, 96];
 
 const STEPS = 256;
 
@@ -17,23 +17,10 @@ const TABLES: Record<Palette, readonly Rgb[]> = {
   cividis: table(interpolateCividis),
 };
 
-/** The colour of `weight` on a scale from 0 to `top`. */
-export function colorOf(palette: Palette, weight: number, top: number): Rgb {
+/** The colour of a weight on a scale from 0 to 1. */
+export function colorOf(palette: Palette, weight: number): Rgb {
   if (!(weight >= 0 && weight < Infinity)) return INVALID;
-  const share = top > 0 ? Math.min(1, weight / top) : 0;
-  return TABLES[palette][Math.round(share * (STEPS - 1))] ?? INVALID;
-}
-
-/** The same as CSS. */
-export function cssOf([red, green, blue]: Rgb): string {
-  return `rgb(${red},${green},${blue})`;
-}
-
-/** Black or white, whichever reads better on the colour (WCAG's relative luminance). */
-export function inkOn(color: Rgb): string {
-  const linear = (part: number) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-  const luminance = 0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);
-  return luminance > 0.179 ? "#000000" : "#ffffff";
+  return TABLES[palette][Math.round(Math.min(1, weight) * (STEPS - 1))] ?? INVALID;
 }
 
 function table(interpolate: (share: number) => string): Rgb[] {

@@ -83,14 +83,13 @@ export interface MachineReport {
   layer: number;
   explanation: Explanation;
   profile: Profile;
-  timing: Timing;
 }
 
 /** What the page may ask of the worker. Every answer is a promise on the page's side. */
 export interface Calls {
   open(backend: Backend): DeviceInfo;
-  /** The file at `url` has so many bytes. */
-  loadModel(url: string, bytes: number): { sentences: string[]; numLayers: number; numHeads: number };
+  /** The sentences that there are; the file at `url` has so many bytes. */
+  loadModel(url: string, bytes: number): string[];
   useSentence(index: number): Sheet;
   useRandom(sizes: RandomSizes): Sheet;
   useFile(bytes: Uint8Array, name: string): Sheet;

@@ -2,7 +2,7 @@
 
 import {
   Attention,
-  type AttentionInputs,
+  type CaseInputs,
   type Device,
   fromSafetensors,
   type IntegersLike,
@@ -16,7 +16,7 @@ import type { RandomSizes, Settings, Sheet } from "./protocol";
 /** A layer on a device, and what it reads. */
 export interface Layer {
   attention: Attention;
-  inputs: AttentionInputs;
+  inputs: CaseInputs;
   /** Of a case file only: the answer that it carries. */
   expected: OpenedCase["expected"] | null;
   tolerance: number;
@@ -29,6 +29,9 @@ export interface Source {
 }
 
 const NO_CHANGE: Settings = { causal: false, window: null, validLen: null, temperature: 1 };
+
+/** What all sheets have that are tokens looking at each other, and no mask. */
+const SELF_ATTENTION = { selfAttention: true, initial: NO_CHANGE, queryOffset: 0, ownMasks: [] };
 
 /** All layers of a model, and the hidden states (1, tokens, E) that enter each layer for some sentences. */
 export class Model {
@@ -66,10 +69,7 @@ export class Model {
       numLayers: this.numLayers,
       numHeads: this.numHeads,
       entries: [{ queries: tokens, keys: tokens }],
-      selfAttention: true,
-      initial: NO_CHANGE,
-      queryOffset: 0,
-      ownMasks: [],
+      ...SELF_ATTENTION,
     };
     const layer = async (index: number, device: Device): Promise<Layer> => {
       const query = this.#hidden.get(`sentence.${sentence}.layer.${index}.hidden`);
@@ -104,10 +104,7 @@ export function randomSource(sizes: RandomSizes): Source {
     numLayers: 1,
     numHeads,
     entries: [{ queries: tokens, keys: tokens }],
-    selfAttention: true,
-    initial: NO_CHANGE,
-    queryOffset: 0,
-    ownMasks: [],
+    ...SELF_ATTENTION,
   };
   const layer = async (_: number, device: Device): Promise<Layer> => {
     const attention = await Attention.create({ numHeads, weights, device });
@@ -153,20 +150,19 @@ function sheetOf(opened: OpenedCase, name: string): Sheet {
   };
 }
 
-/** A layer's inputs under the visitor's settings. A key must be let through by both. */
-export function inputsUnder(inputs: AttentionInputs, settings: Settings): AttentionInputs {
-  const { causal, window, validLen } = settings;
-  const validLens = validLen === null ? (inputs.validLens ?? null) : shortened(inputs, validLen);
-  return { ...inputs, causal, window, validLens };
+/** A layer's call under the visitor's settings. A key must be let through by both. */
+export function callUnder(inputs: CaseInputs, settings: Settings): CaseInputs & { temperature: number } {
+  const { validLen, ...others } = settings;
+  return {
+    ...inputs,
+    ...others,
+    validLens: validLen === null ? (inputs.validLens ?? null) : shortened(inputs, validLen),
+  };
 }
 
 /** Valid lengths (B,) or (B, Lq), none above `limit`. */
-function shortened(inputs: AttentionInputs, limit: number): IntegersLike {
-  const own = inputs.validLens;
-  if (!own) {
-    const batch = inputs.query.shape[0] ?? 0;
-    return { data: new Int32Array(batch).fill(limit), shape: [batch] };
-  }
-  const { data, shape } = "shape" in own ? own : { data: own, shape: [own.length] };
+function shortened({ query, validLens }: CaseInputs, limit: number): IntegersLike {
+  const batch = query.shape[0] ?? 0;
+  const { data, shape } = validLens ?? { data: new Int32Array(batch).fill(limit), shape: [batch] };
   return { data: [...data].map((length) => Math.min(Number(length), limit)), shape };
 }

@@ -16,7 +16,7 @@ import {
 } from "multihead";
 import { download } from "./download";
 import type { Calls, CallName, Fault, LayerAnswer, Message, Request, Settings, Sheet } from "./protocol";
-import { fileSource, inputsUnder, type Layer, Model, randomSource, type Source } from "./sources";
+import { callUnder, fileSource, type Layer, Model, randomSource, type Source } from "./sources";
 
 type Report = (progress: Progress) => void;
 
@@ -38,11 +38,13 @@ let byHead: { key: string; answer: Promise<ByHead> } | null = null;
 const desk: Desk = {
   async open(backend: Backend) {
     forget();
-    device?.free();
+    // One that is replaced ends too, and nobody misses it.
+    const replaced = device;
+    device = null;
+    replaced?.free();
     const opened = await Device.open({ backend });
     device = opened;
     void opened.lost.then((lost) => {
-      // One that was replaced ends too, and nobody misses it.
       if (device === opened) post({ kind: "lost", lost });
     });
     return opened.info;
@@ -50,8 +52,7 @@ const desk: Desk = {
 
   async loadModel(url, bytes, report) {
     model ??= await Model.read(await download(url, bytes, report));
-    const { sentences, numLayers, numHeads } = model;
-    return { sentences, numLayers, numHeads };
+    return model.sentences;
   },
 
   useSentence(index) {
@@ -65,11 +66,10 @@ const desk: Desk = {
 
   async compute(index, settings, entry): Promise<LayerAnswer> {
     const { attention, inputs, expected, tolerance } = await layerAt(index);
-    const { temperature } = settings;
-    const options = { ...inputsUnder(inputs, settings), temperature, returnWeights: true, verify: true };
-    const { output, weights, timing, dispatches, verification } = await attention.run(options);
+    const asked = { ...callUnder(inputs, settings), returnWeights: true, verify: true };
+    const { output, weights, timing, dispatches, verification } = await attention.run(asked);
     if (!weights || !verification) throw new Error("the weights and their verification should come, as asked for");
-    const sheet = sheetOnTable();
+    const { sheet } = onTable();
     const words = sheet.entries[entry];
     const tokens = sheet.selfAttention ? words?.queries : words?.keys;
     const maps = entryOf(weights, entry);
@@ -103,37 +103,20 @@ const desk: Desk = {
 
   async machine(layer, settings) {
     const { attention, inputs } = await layerAt(layer);
-    const { temperature } = settings;
-    const asked = inputsUnder(inputs, settings);
-    const { profile, timing } = await attention.run({ ...asked, temperature, returnWeights: true, profile: true });
+    const asked = { ...callUnder(inputs, settings), returnWeights: true };
+    const { profile } = await attention.run({ ...asked, profile: true });
     if (!profile) throw new Error("the profile should come, as asked for");
-    const shapeOf = (tensor: { readonly shape: readonly number[] } | null | undefined) => tensor?.shape ?? null;
-    const { validLens } = asked;
-    const explanation = await attention.explain({
-      query: asked.query.shape,
-      key: shapeOf(asked.key),
-      value: shapeOf(asked.value),
-      mask: shapeOf(asked.mask),
-      bias: shapeOf(asked.bias),
-      validLens: validLens ? ("shape" in validLens ? validLens.shape : [validLens.length]) : null,
-      causal: asked.causal ?? false,
-      queryOffset: asked.queryOffset ?? 0,
-      window: asked.window ?? null,
-      temperature,
-      returnWeights: true,
-    });
-    return { layer, explanation, profile, timing };
+    return { layer, explanation: await attention.explain(asked), profile };
   },
 
   async caseFile(layer, settings) {
     const { attention, inputs } = await layerAt(layer);
-    const { temperature } = settings;
-    const asked = inputsUnder(inputs, settings);
-    const { output, weights } = await attention.run({ ...asked, temperature, returnWeights: true });
-    const { title, entries, kind } = sheetOnTable();
+    const asked = callUnder(inputs, settings);
+    const { output, weights } = await attention.run({ ...asked, returnWeights: true });
+    const { title, entries, kind } = onTable().sheet;
     const tokens = entries.map(({ queries }) => queries);
     const about = kind === "model" ? `layer ${layer} of all-MiniLM-L6-v2: ${title}` : title;
-    return attention.toCase({ ...asked, temperature, about, tokens, expected: { output, weights: weights ?? null } });
+    return attention.toCase({ ...asked, about, tokens, expected: { output, weights: weights ?? null } });
   },
 
   npy: (tensor) => toNpy(tensor),
@@ -155,9 +138,9 @@ function openDevice(): Device {
   return device;
 }
 
-function sheetOnTable(): Sheet {
+function onTable(): Source {
   if (!source) throw new Error("a source should be chosen before it is computed");
-  return source.sheet;
+  return source;
 }
 
 function use(next: Source): Sheet {
@@ -186,10 +169,9 @@ function forgetByHead(): void {
 }
 
 function layerAt(index: number): Promise<Layer> {
-  if (!source) throw new Error("a source should be chosen before it is computed");
   let layer = layers.get(index);
   if (!layer) {
-    layer = source.layer(index, openDevice());
+    layer = onTable().layer(index, openDevice());
     layers.set(index, layer);
     // What could not be made may be made another time.
     layer.catch(() => layers.delete(index));
@@ -201,9 +183,7 @@ function answerByHead(layer: number, settings: Settings): Promise<ByHead> {
   const key = JSON.stringify([layer, settings]);
   if (byHead?.key !== key) {
     forgetByHead();
-    const answer = layerAt(layer).then(({ attention, inputs }) =>
-      attention.runByHead({ ...inputsUnder(inputs, settings), temperature: settings.temperature }),
-    );
+    const answer = layerAt(layer).then(({ attention, inputs }) => attention.runByHead(callUnder(inputs, settings)));
     byHead = { key, answer };
     answer.catch(forgetByHead);
   }

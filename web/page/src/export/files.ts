@@ -11,7 +11,7 @@ import { mapFigure } from "../draw/mapFigure";
 import { toPng } from "../draw/paint";
 import { toSvg } from "../draw/svg";
 import type { App } from "../state/app";
-import { nameOf, type Shown } from "../state/shown";
+import { layerName, nameOf, type Shown } from "../state/shown";
 import type { HeadPlace } from "../state/view";
 
 /** A file on its way to the visitor's disk. */
@@ -61,7 +61,6 @@ export function toCsv(map: HeadMap): string {
 /** The figure of one kind, black on white. */
 function figure({ state }: App, view: Shown, kind: PictureName): Figure {
   const { palette, threshold, onlyQuery, query } = state.view;
-  const title = `${nameOf(view.sheet, view.place)} · ${view.sheet.title}`;
   switch (kind) {
     case "map":
       return mapFigure(view.map, { width: MAP_WIDTH, palette, inks: PAPER, title: nameOf(view.sheet, view.place) })
@@ -80,7 +79,8 @@ function figure({ state }: App, view: Shown, kind: PictureName): Figure {
       const notes = view.answer.statistics.map(({ pattern, patternScore }) =>
         pattern ? `${pattern} ${words.share(patternScore)}` : "",
       );
-      return gridFigure(maps, notes, title.replace(/, head \d+/, ""), palette, PAPER);
+      const title = [layerName(view.sheet, view.place.layer), view.sheet.title].filter(Boolean).join(" · ");
+      return gridFigure(maps, notes, title, palette, PAPER);
     }
   }
 }

@@ -5,7 +5,7 @@ import * as words from "../draw/format";
 import { pageInks } from "../draw/inks";
 import { MOST_DRAWN, weightAt } from "../draw/map";
 import { mapFigure, type PlacedMap, summary } from "../draw/mapFigure";
-import { paint } from "../draw/paint";
+import { paintOnPage } from "../draw/paint";
 import { PALETTES } from "../draw/palette";
 import type { App, State } from "../state/app";
 import { nameOf, shown, type Shown, shownPlace } from "../state/shown";
@@ -52,9 +52,7 @@ export function mountCloseup(app: App): void {
 
 function drawMap({ map, row, column }: Shown, { view }: State, canvas: HTMLCanvasElement, width: number): PlacedMap {
   const placed = mapFigure(map, { width, palette: view.palette, inks: pageInks(), row, column });
-  paint(placed.figure, canvas, window.devicePixelRatio || 1);
-  canvas.style.width = `${placed.figure.width}px`;
-  canvas.style.height = `${placed.figure.height}px`;
+  paintOnPage(placed.figure, canvas);
   return placed;
 }
 

@@ -1,13 +1,13 @@
 // All heads as small maps: hover shows one, a click keeps it.
 
-import { byId, element, say } from "../dom";
+import { byId, element } from "../dom";
 import * as words from "../draw/format";
 import { mapOf, pixelsOfMap } from "../draw/map";
 import { cellsCanvas } from "../draw/paint";
 import type { LayerAnswer, Sheet } from "../engine/protocol";
 import type { App, State } from "../state/app";
 import { nameOf } from "../state/shown";
-import { type HeadPlace, PATTERNS, samePlace } from "../state/view";
+import { type HeadPlace, samePlace } from "../state/view";
 
 /** Heads beside each other at most, in a source of many layers and of one. */
 const [OF_MANY, OF_ONE] = [12, 6];
@@ -15,7 +15,6 @@ const [OF_MANY, OF_ONE] = [12, 6];
 export function mountGrid(app: App): void {
   const grid = byId("grid", HTMLElement);
   const heads = new Grid(app, grid);
-  mountPatterns(app);
   app.subscribe((state, before) => heads.draw(state, before));
 }
 
@@ -139,27 +138,4 @@ class Grid {
 
 function placeAt(sheet: Sheet, index: number): HeadPlace {
   return { layer: Math.floor(index / sheet.numHeads), head: index % sheet.numHeads };
-}
-
-/** Buttons that let heads of one pattern stand out, each with how many there are. */
-function mountPatterns(app: App): void {
-  const place = byId("patterns", HTMLElement);
-  const buttons = PATTERNS.map((pattern) => {
-    const button = element("button", { type: "button", "data-pattern": pattern, "aria-pressed": "false" }, pattern);
-    button.addEventListener("click", () =>
-      app.setView({ pattern: app.state.view.pattern === pattern ? null : pattern }),
-    );
-    return button;
-  });
-  place.append(...buttons);
-  app.subscribe(({ answers, view }) => {
-    buttons.forEach((button, index) => {
-      const pattern = PATTERNS[index];
-      const count = answers
-        .flatMap((answer) => answer?.statistics ?? [])
-        .filter((head) => head.pattern === pattern).length;
-      say(button, `${pattern} ${count}`);
-      button.ariaPressed = String(view.pattern === pattern);
-    });
-  });
 }

@@ -3,7 +3,7 @@
 import { byId, onWidth, say } from "../dom";
 import { pageInks } from "../draw/inks";
 import { linesFigure, type PlacedLines } from "../draw/linesFigure";
-import { paint } from "../draw/paint";
+import { paintOnPage } from "../draw/paint";
 import type { App, State } from "../state/app";
 import { shown } from "../state/shown";
 
@@ -24,9 +24,7 @@ export function mountLines(app: App): void {
     canvas.hidden = !view || width === 0;
     if (!view || width === 0) return;
     placed = linesFigure(view.map, { width, inks: pageInks(), threshold: least, row: view.row, onlyRow: onlyQuery });
-    paint(placed.figure, canvas, window.devicePixelRatio || 1);
-    canvas.style.width = `${placed.figure.width}px`;
-    canvas.style.height = `${placed.figure.height}px`;
+    paintOnPage(placed.figure, canvas);
   };
   const rowAt = (event: MouseEvent): number | null => {
     if (!placed) return null;

@@ -3,7 +3,7 @@
 import { bar, byId, element, fact, onWidth, say } from "../dom";
 import * as words from "../draw/format";
 import type { App, State } from "../state/app";
-import { nameOf, type Shown, shown } from "../state/shown";
+import { layerName, type Shown, shown } from "../state/shown";
 import { GRAPHS } from "../state/view";
 import { drawGraph } from "./graph";
 
@@ -45,9 +45,9 @@ function machineNote({ machine, sheet, view }: State): string {
   const nodes = explanation.rewritten.nodes.filter((node) => !node.once).length;
   const before = explanation.graph.nodes.length;
   const rewriting = nodes === before ? "" : ` Of the book’s ${before} operations, rewriting made ${nodes}.`;
-  const name = sheet?.numLayers === 1 ? "" : `${nameOf(sheet, view.locked).split(",")[0]}: `;
+  const name = layerName(sheet, view.locked.layer);
   const work = `${profile.steps.length} dispatches, ${words.large(explanation.graph.flops)}FLOP`;
-  return `${name}${work}, ${words.milliseconds(total)} by ${clock}.${rewriting}`;
+  return `${name && `${name}: `}${work}, ${words.milliseconds(total)} by ${clock}.${rewriting}`;
 }
 
 /** The parts of the last run of the layer in view. */
@@ -63,8 +63,8 @@ function drawTiming(view: Shown | null): void {
   const lines = Object.entries(parts).map(([name, took]) =>
     element("div", {}, element("span", {}, name), bar(took / longest), element("output", {}, words.milliseconds(took))),
   );
-  const layer = nameOf(view.sheet, view.place).split(", head")[0];
-  const note = `${layer}, ${view.answer.dispatches} dispatches. Compiling happens once for each kind of call.`;
+  const run = [layerName(view.sheet, view.place.layer), `${view.answer.dispatches} dispatches`].filter(Boolean);
+  const note = `${run.join(", ")}. Compiling happens once for each kind of call.`;
   place.replaceChildren(...lines, element("p", { class: "note" }, note));
 }
 

@@ -249,7 +249,7 @@ export class App {
 
   async #openModel(): Promise<Sheet> {
     const report = ({ done, total }: Progress) => this.set({ progress: { about: "Loading 72 heads", done, total } });
-    const { sentences } = await this.engine.call("loadModel", [MODEL_URL, MODEL_BYTES], report);
+    const sentences = await this.engine.call("loadModel", [MODEL_URL, MODEL_BYTES], report);
     this.set({ progress: null, sentences });
     const sentence = Math.min(this.#state.view.sentence, sentences.length - 1);
     this.setView({ sentence });

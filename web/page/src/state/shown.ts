@@ -33,7 +33,12 @@ export function shown(state: State): Shown | null {
 
 /** "layer 3, head 1", or "head 1" where there is one layer only. */
 export function nameOf(sheet: Sheet | null, { layer, head }: HeadPlace): string {
-  return sheet && sheet.numLayers === 1 ? `head ${head}` : `layer ${layer}, head ${head}`;
+  return [layerName(sheet, layer), `head ${head}`].filter(Boolean).join(", ");
+}
+
+/** "layer 3", or nothing where there is one layer only. */
+export function layerName(sheet: Sheet | null, layer: number): string {
+  return sheet?.numLayers === 1 ? "" : `layer ${layer}`;
 }
 
 /** What a device is called; many browsers keep the adapter's name to themselves. */

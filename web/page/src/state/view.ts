@@ -1,14 +1,13 @@
 // What a link restores: everything that a visitor can choose, as a value; to and from the part of an address after #.
 
-import type { Backend } from "multihead";
+import type { Backend, Pattern } from "multihead";
 import type { RandomSizes, Settings } from "../engine/protocol";
 import { type Palette, PALETTES } from "../draw/palette";
 
 export const THEMES = ["auto", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
-export const PATTERNS = ["previous", "next", "self", "first", "separator", "broad"] as const;
-export type PatternName = (typeof PATTERNS)[number];
+export const PATTERNS: readonly Pattern[] = ["previous", "next", "self", "first", "separator", "broad"];
 
 export const GRAPHS = ["rewritten", "graph"] as const;
 
@@ -34,7 +33,7 @@ export interface View {
   settings: Settings;
   off: HeadPlace[];
   /** Heads of this pattern stand out in the grid. */
-  pattern: PatternName | null;
+  pattern: Pattern | null;
   /** Token view: lines below this weight are left out. */
   threshold: number;
   /** Token view: only the lines of the chosen token. */
@@ -110,7 +109,7 @@ export function toHash(view: View): string {
   return words.toString();
 }
 
-/** The view that an address asks for. What makes no sense is as by default: an address is anybody's text. */
+/** The view that an address asks for. What makes no sense, or is too small or too large, is as by default. */
 export function fromHash(hash: string): View {
   const words = new URLSearchParams(hash.replace(/^#/, ""));
   const whole = (key: string, least: number, most: number, byDefault: number): number =>
@@ -165,11 +164,15 @@ function placeOf(text: string): HeadPlace | null {
 }
 
 function wholeNumber(text: string | null, least: number, most: number): number | null {
-  return text !== null && /^\d{1,7}$/.test(text) ? clamp(Number(text), least, most) : null;
+  return text !== null && /^\d{1,7}$/.test(text) ? within(Number(text), least, most) : null;
 }
 
 function decimal(text: string | null, least: number, most: number): number | null {
-  return text !== null && /^\d{1,3}(\.\d{1,6})?$/.test(text) ? clamp(Number(text), least, most) : null;
+  return text !== null && /^\d{1,3}(\.\d{1,6})?$/.test(text) ? within(Number(text), least, most) : null;
+}
+
+function within(value: number, least: number, most: number): number | null {
+  return value >= least && value <= most ? value : null;
 }
 
 export function clamp(value: number, least: number, most: number): number {
