@@ -237,6 +237,30 @@ fn sequences_are_forgotten_cut_and_copied() {
     }
 }
 
+/// Of more bytes than are copied at a time.
+#[test]
+fn wide_sequences_are_copied_whole() {
+    let (heads, width, length) = (512, 512 * 128, 5);
+    let layer = MultiHeadAttention::core(AttentionConfig::new(heads)).unwrap();
+    let shape = StepShape { key: Some(heads), value: Some(width), ..StepShape::self_attention(length, heads) };
+    let mut rng = fastrand::Rng::with_seed(104);
+    let zeros = |rows| HostTensor::new([2, rows, heads], vec![0.0; 2 * rows * heads]).unwrap();
+    let inputs =
+        |rows, value| StepInputs { key: Some(zeros(rows)), value: Some(value), ..StepInputs::new(zeros(rows)) };
+    let value = random(&mut rng, [2, length, width]);
+    let last = HostTensor::new([2, 1, width], vec![0.0; 2 * width]).unwrap();
+    for device in devices() {
+        let mut decoder = Decoder::new(&device, &layer, &options(2, length + 1, CacheStorage::F32), &shape);
+        decoder.run(&inputs(length, value.clone()));
+        pollster::block_on(decoder.cache.copy_entry(1, 0)).unwrap();
+        let means = decoder.run(&inputs(1, last.clone()));
+        let [first, second] = [&means.data()[..width], &means.data()[width..]];
+        assert!(first == second, "{}", device.name());
+        let sum = (0..length).map(|row| value.data()[(length + row + 1) * width - 1]).sum::<f32>();
+        near(&HostTensor::new([1], vec![first[width - 1]]).unwrap(), &[sum / 6.0]);
+    }
+}
+
 /// Rounded to the nearest half, ties to even, on every device: read back through weights that are exactly 1.
 #[test]
 fn halves_are_the_nearest() {

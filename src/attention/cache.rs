@@ -1,16 +1,16 @@
 //! Keys and values that stay on the device from call to call.
 
-use std::sync::Arc;
+mod store;
 
-use half::f16;
+use std::sync::Arc;
 
 use super::config::at_least_one;
 use super::{HeadSizes, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
-use crate::gpu::Gpu;
 use crate::graph::DType;
-use crate::shape::HostTensor;
+
+pub(super) use store::{Kept, Store};
 
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,30 +80,6 @@ pub struct KvCache {
     pub(super) mark: Arc<()>,
 }
 
-/// Where the numbers are: keys, then values.
-#[derive(Debug)]
-pub(super) enum Store {
-    Gpu(Box<OnGpu>),
-    Cpu([Kept; 2]),
-}
-
-/// Keys and values on a GPU.
-#[derive(Debug)]
-pub(super) struct OnGpu {
-    pub(super) gpu: Gpu,
-    pub(super) buffers: [wgpu::Buffer; 2],
-    /// One batch entry of each, through which entries are copied.
-    between: [wgpu::Buffer; 2],
-    entry_bytes: [u64; 2],
-}
-
-/// Keys or values in main memory, (B, capacity, G · width of a head with its zeros).
-#[derive(Debug)]
-pub(super) enum Kept {
-    F32(HostTensor),
-    F16(HostTensor<f16>),
-}
-
 /// The width of a head in a cache: the next multiple of four.
 pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(4)
@@ -114,26 +90,7 @@ impl KvCache {
         at_least_one("the batch of a cache", options.batch)?;
         at_least_one("the capacity of a cache", options.capacity)?;
         let shapes = [sizes.head_dim, sizes.value_dim].map(|width| shape(options, sizes.num_kv_heads, width));
-        let store = match device {
-            Device::Gpu(gpu) => {
-                let [keys, values] = shapes.map(|shape| bytes(options, shape));
-                let [keys, values] = [keys?, values?];
-                let entry_bytes = [keys, values].map(|bytes| bytes / options.batch as u64);
-                Store::Gpu(Box::new(OnGpu {
-                    gpu: gpu.clone(),
-                    buffers: [buffer(gpu, "keys", keys).await?, buffer(gpu, "values", values).await?],
-                    between: [
-                        buffer(gpu, "keys of an entry", entry_bytes[0]).await?,
-                        buffer(gpu, "values of an entry", entry_bytes[1]).await?,
-                    ],
-                    entry_bytes,
-                }))
-            }
-            Device::Cpu(_) => {
-                let [keys, values] = shapes.map(|shape| kept(options, shape));
-                Store::Cpu([keys?, values?])
-            }
-        };
+        let store = Store::new(device, options, shapes).await?;
         Ok(Self { options: *options, sizes, store, lengths: vec![0; options.batch], mark: Arc::new(()) })
     }
 
@@ -203,11 +160,7 @@ impl KvCache {
         if from == to {
             return Ok(());
         }
-        let batch = self.options.batch;
-        match &mut self.store {
-            Store::Gpu(store) => store.copy_entry([from, to]).await?,
-            Store::Cpu(kept) => kept.iter_mut().for_each(|kept| kept.copy_entry([from, to], batch)),
-        }
+        self.store.copy_entry([from, to], self.lengths[from], &self.options).await?;
         self.lengths[to] = self.lengths[from];
         Ok(())
     }
@@ -244,122 +197,4 @@ impl MultiHeadAttention {
 /// (B, capacity, G · width of a head with its zeros).
 pub(super) fn shape(options: &CacheOptions, num_kv_heads: usize, width: usize) -> [usize; 3] {
     [options.batch, options.capacity, num_kv_heads.saturating_mul(padded(width))]
-}
-
-/// Bytes of a tensor of the cache; a number that does not exist is more than any device has.
-fn bytes(options: &CacheOptions, [batch, capacity, width]: [usize; 3]) -> Result<u64, Error> {
-    let elements = batch.checked_mul(capacity).and_then(|rows| rows.checked_mul(width));
-    elements.map(|elements| options.storage.dtype().bytes(elements)).ok_or_else(|| {
-        Error::Invalid(format!(
-            "a cache of {batch} sequences of {capacity} rows has more elements than can be counted; make it smaller"
-        ))
-    })
-}
-
-fn kept(options: &CacheOptions, shape: [usize; 3]) -> Result<Kept, Error> {
-    let need = bytes(options, shape)?;
-    let elements = shape.iter().product();
-    let too_large = |_| {
-        Error::Invalid(format!(
-            "a cache of {need} bytes is more memory than is left; make its batch or capacity smaller"
-        ))
-    };
-    Ok(match options.storage {
-        CacheStorage::F32 => {
-            let mut data = Vec::new();
-            data.try_reserve_exact(elements).map_err(too_large)?;
-            data.resize(elements, 0.0);
-            Kept::F32(HostTensor::new(shape, data)?)
-        }
-        CacheStorage::F16 => {
-            let mut data = Vec::new();
-            data.try_reserve_exact(elements).map_err(too_large)?;
-            data.resize(elements, f16::ZERO);
-            Kept::F16(HostTensor::new(shape, data)?)
-        }
-    })
-}
-
-async fn buffer(gpu: &Gpu, what: &str, bytes: u64) -> Result<wgpu::Buffer, Error> {
-    use wgpu::BufferUsages as Usage;
-    let have = gpu.profile().max_buffer_bytes;
-    if bytes > have {
-        return Err(Error::LimitExceeded {
-            what: format!("a cache's {what}"),
-            need: bytes,
-            have,
-            unit: "bytes",
-            limit: format!("the largest buffer of \"{}\"", gpu.profile().name),
-            hint: "make its batch or capacity smaller, store 16-bit floats, or compute on the CPU".into(),
-        });
-    }
-    let label = format!("mha.cache {what} {bytes} bytes");
-    let descriptor = wgpu::BufferDescriptor {
-        label: Some(&label),
-        // Windows that kernels read end at whole groups of four words.
-        size: bytes.next_multiple_of(16),
-        usage: Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST,
-        mapped_at_creation: false,
-    };
-    gpu.guarded(&label, |device| device.create_buffer(&descriptor)).await
-}
-
-impl OnGpu {
-    /// By way of buffers between: WebGPU copies no buffer to itself.
-    async fn copy_entry(&self, [from, to]: [usize; 2]) -> Result<(), Error> {
-        let copy = |device: &wgpu::Device| {
-            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("multihead.copy_entry") };
-            let mut encoder = device.create_command_encoder(&descriptor);
-            for ((buffer, between), bytes) in self.buffers.iter().zip(&self.between).zip(self.entry_bytes) {
-                encoder.copy_buffer_to_buffer(buffer, from as u64 * bytes, between, 0, bytes);
-                encoder.copy_buffer_to_buffer(between, 0, buffer, to as u64 * bytes, bytes);
-            }
-            self.gpu.queue().submit([encoder.finish()]);
-        };
-        self.gpu.guarded("the copy of a cache's entry", copy).await
-    }
-}
-
-impl Kept {
-    fn copy_entry(&mut self, [from, to]: [usize; 2], batch: usize) {
-        fn copied<T: Copy>(tensor: &mut HostTensor<T>, [from, to]: [usize; 2], batch: usize) {
-            let data = tensor.data_mut();
-            let len = data.len() / batch;
-            data.copy_within(from * len..(from + 1) * len, to * len);
-        }
-        match self {
-            Self::F32(tensor) => copied(tensor, [from, to], batch),
-            Self::F16(tensor) => copied(tensor, [from, to], batch),
-        }
-    }
-
-    /// Puts `rows` (B, Lq, G · width of a head) where the lengths say, as `append_rows` does on a GPU.
-    pub(super) fn append(&mut self, rows: &HostTensor, num_heads: usize, lengths: &[[usize; 2]]) {
-        match self {
-            Self::F32(tensor) => append(tensor, rows, num_heads, lengths, |x| x),
-            Self::F16(tensor) => append(tensor, rows, num_heads, lengths, f16::from_f32),
-        }
-    }
-}
-
-fn append<T: Copy>(
-    cache: &mut HostTensor<T>,
-    rows: &HostTensor,
-    num_heads: usize,
-    lengths: &[[usize; 2]],
-    stored: impl Fn(f32) -> T,
-) {
-    let [capacity, width] = [cache.shape().axes()[1], cache.shape().axes()[2]];
-    let [num_rows, row_width] = [rows.shape().axes()[1], rows.shape().axes()[2]];
-    for (entry, &[before, added]) in lengths.iter().enumerate() {
-        for row in 0..added {
-            let to = (entry * capacity + before + row) * width;
-            let from = (entry * num_rows + row) * row_width;
-            let heads = cache.data_mut()[to..to + width].chunks_exact_mut(width / num_heads);
-            // Behind a head its zeros stay.
-            for (out, head) in heads.zip(rows.data()[from..from + row_width].chunks_exact(row_width / num_heads)) {
-                out.iter_mut().zip(head).for_each(|(out, &x)| *out = stored(x));
-            }
-        }
-    }
 }

@@ -67,7 +67,7 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
 
 async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArguments) -> Result<Line<'a>, Error> {
     let work = Work::new(scenario)?;
-    if scenario.is_cached() {
+    if scenario.is_step() {
         return cached::line(gpu, scenario, &work).await;
     }
     let options = arguments.plan_options();

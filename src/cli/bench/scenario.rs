@@ -22,6 +22,8 @@ pub(super) enum Kind {
     /// A square product.
     Product(usize),
     Attention(Sizes),
+    /// The same, where the keys and values but the last are in a cache.
+    Step(Sizes),
 }
 
 /// One call of attention, batch 1.
@@ -36,8 +38,6 @@ pub(super) struct Sizes {
     pub(super) causal: bool,
     pub(super) projections: bool,
     pub(super) with_weights: bool,
-    /// Whether the keys and values but the last are in a cache.
-    pub(super) cached: bool,
 }
 
 impl Sizes {
@@ -51,7 +51,6 @@ impl Sizes {
             causal: false,
             projections: true,
             with_weights: false,
-            cached: false,
         }
     }
 }
@@ -61,8 +60,8 @@ impl Scenario {
         matches!(self.kind, Kind::Product(_))
     }
 
-    pub(super) fn is_cached(&self) -> bool {
-        matches!(self.kind, Kind::Attention(Sizes { cached: true, .. }))
+    pub(super) fn is_step(&self) -> bool {
+        matches!(self.kind, Kind::Step(_))
     }
 }
 
@@ -81,15 +80,15 @@ fn all() -> Vec<Scenario> {
     let decode = Sizes { num_keys: Some(4096), num_kv_heads: 4, projections: false, ..Sizes::layer(1, 1024, 16) };
     named.extend([
         ("X".into(), Sizes { num_keys: Some(1024), ..Sizes::layer(512, 512, 8) }),
-        ("G".into(), decode),
-        ("G/cache".into(), Sizes { cached: true, ..decode }),
+        ("G/uncached".into(), decode),
         ("L".into(), Sizes::layer(8, 64, 4)),
         ("W".into(), Sizes { with_weights: true, ..p1 }),
     ]);
     let attentions = named.into_iter().map(|(name, sizes)| (name, Kind::Attention(sizes), false));
     let products = [512, 1024].map(|side| (format!("matmul/{side}"), Kind::Product(side), false));
     let memory = ("M".to_owned(), Kind::Attention(Sizes::layer(16_384, 512, 8)), true);
-    let all = attentions.chain(products).chain([memory]);
+    let step = ("G".to_owned(), Kind::Step(decode), false);
+    let all = attentions.chain([step]).chain(products).chain([memory]);
     all.map(|(name, kind, large)| Scenario { name, kind, large }).collect()
 }
 
@@ -126,7 +125,7 @@ impl Work {
         let mut random = Random(fastrand::Rng::with_seed(41));
         match scenario.kind {
             Kind::Product(side) => Self::product(side, &mut random),
-            Kind::Attention(sizes) => Self::attention(sizes, &mut random),
+            Kind::Attention(sizes) | Kind::Step(sizes) => Self::attention(sizes, &mut random),
         }
     }
 

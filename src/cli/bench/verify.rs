@@ -42,7 +42,7 @@ fn rows(length: usize) -> Vec<usize> {
 fn expected<T: Real>(scenario: &Scenario, work: &Work, rows: &[usize]) -> Result<Vec<T>, Error> {
     let query = work.input("query").ok_or_else(|| Error::Invalid("the scenario has no query".into()))?;
     let some = picked(query, rows)?;
-    if let (Kind::Attention(sizes), Some(layer)) = (scenario.kind, &work.layer) {
+    if let (Kind::Attention(sizes) | Kind::Step(sizes), Some(layer)) = (scenario.kind, &work.layer) {
         let key = work.input("key").unwrap_or(query).clone();
         let mask = Mask { valid_lens: causal_lens(sizes, rows)?, ..Mask::default() };
         let inputs =
