@@ -1,6 +1,6 @@
 // attention, streaming, a row to an invocation:
 //
-//   joined[b][i][h] = softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias) · v[b][·][g], g = h / (H / G)
+//   joined[b][i][h] = dropout(softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias)) · v[b][·][g], g = h / (H / G)
 //
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
@@ -14,6 +14,7 @@
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
+override HAS_DROPOUT: bool = true;
 const ROWS: u32 = 32u;
 // −∞ in a bias hides the key. No finite bias does, however low.
 const MINUS_INFINITY: u32 = 0xff800000u;
@@ -59,6 +60,7 @@ struct Params {
     valid_lens_base: u32,
     mask_base: u32,
     bias_base: u32,
+    pattern_base: u32,
     out_base: u32,
     value_parts: u32,
     grid_width: u32,
@@ -71,7 +73,8 @@ struct Params {
 @group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
 @group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<storage, read> pattern: array<u32>;
+@group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
 // --- One row: the same text in every shader of attention ---
 
@@ -136,6 +139,44 @@ fn score_of(row: Row, key_row: u32, product: f32) -> Score {
 
 // --- End of the score ---
 
+// --- Dropped weights: the same text in every shader that drops some ---
+
+// The high word of a · b, put together of products of 16-bit halves: WGSL multiplies modulo 2³².
+fn high_product(a: u32, b: u32) -> u32 {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let cross = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let middle = (a & 0xffffu) * (b >> 16u) + (cross & 0xffffu);
+    return (a >> 16u) * (b >> 16u) + (cross >> 16u) + (middle >> 16u);
+}
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011): four random words from a counter of four, under a key of two.
+fn philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
+    var words = counter;
+    var bumped = key;
+    for (var round = 0u; round < 10u; round++) { // unroll
+        let first = vec2<u32>(high_product(0xd2511f53u, words.x), 0xd2511f53u * words.x);
+        let second = vec2<u32>(high_product(0xcd9e8d57u, words.z), 0xcd9e8d57u * words.z);
+        words = vec4<u32>(second.x ^ words.y ^ bumped.x, second.y, first.x ^ words.w ^ bumped.y, first.y);
+        bumped += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+// Which of four weights from key 4 · group on are kept: a bit for each, the first lowest.
+fn kept_of(entry: u32, head: u32, query_row: u32, group: u32) -> u32 {
+    let key = vec2<u32>(pattern[params.pattern_base + 2u], pattern[params.pattern_base + 3u]);
+    let words = philox(vec4<u32>(group, query_row, head, entry), key);
+    let kept = (words >> vec4<u32>(1u)) >= vec4<u32>(pattern[params.pattern_base]);
+    return dot(select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), kept), vec4<u32>(1u));
+}
+
+// What a kept weight is multiplied with.
+fn kept_scale() -> f32 {
+    return bitcast<f32>(pattern[params.pattern_base + 1u]);
+}
+
+// --- End of dropped weights ---
+
 @compute @workgroup_size(32)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let group_rows = params.rows * params.group;
@@ -159,6 +200,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var largest = LOWEST;
     var sum = 0.0;
     var seen = false;
+    // Of the four keys that the last one was of, which are kept.
+    var group = 0xffffffffu;
+    var kept = 0u;
     // The sums are kept where the output goes: an array that a loop indexes takes such an adapter seconds to compile.
     let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
     let place = start + row.head * params.value_dim;
@@ -180,16 +224,28 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         let factor = power(largest_before, largest);
         let weight = power(score.value, largest);
         sum = select(sum, sum * factor + weight, score.visible);
+        var counted = weight;
+        if HAS_DROPOUT {
+            if key_row / 4u != group {
+                group = key_row / 4u;
+                kept = kept_of(entry, row.head, row.query, group);
+            }
+            counted *= f32((kept >> (key_row & 3u)) & 1u);
+        }
         for (var e = 0u; e < params.value_dim; e++) {
             let before = out[place + e];
-            let next = before * factor + weight * value[value_line + key_row * params.value_stride + e];
+            let next = before * factor + counted * value[value_line + key_row * params.value_stride + e];
             // A hidden key's value takes no part, whatever it holds.
             out[place + e] = select(before, next, score.visible);
         }
         seen = seen || score.visible;
     }
+    var scale = 1.0;
+    if HAS_DROPOUT {
+        scale = kept_scale();
+    }
     for (var e = 0u; e < params.value_dim; e++) {
-        out[place + e] = select(0.0, out[place + e] / sum, seen);
+        out[place + e] = select(0.0, out[place + e] / sum * scale, seen);
     }
     if params.statistics != 0u {
         let behind = start + params.num_heads * params.value_dim + row.head * 2u;

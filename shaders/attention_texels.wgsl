@@ -1,6 +1,6 @@
 // attention, streaming, from texels, a lane to a few queries:
 //
-//   joined[b][i][h] = softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias) · v[b][·][g], g = h / (H / G)
+//   joined[b][i][h] = dropout(softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias)) · v[b][·][g], g = h / (H / G)
 //
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
@@ -19,6 +19,7 @@
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
+override HAS_DROPOUT: bool = true;
 override OUT_TEXELS: bool = true;
 const LANES: u32 = 8u;
 const ROWS: u32 = 2u;
@@ -81,6 +82,7 @@ struct Params {
     valid_lens_base: u32,
     mask_base: u32,
     bias_base: u32,
+    pattern_base: u32,
     out_base: u32,
     value_parts: u32,
     grid_width: u32,
@@ -93,8 +95,9 @@ struct Params {
 @group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
 @group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
-@group(0) @binding(8) var out_texels: texture_storage_2d<rgba32float, write>;
+@group(0) @binding(7) var<storage, read> pattern: array<u32>;
+@group(0) @binding(8) var<storage, read_write> out: array<f32>;
+@group(0) @binding(9) var out_texels: texture_storage_2d<rgba32float, write>;
 
 // --- One row: the same text in every shader of attention ---
 
@@ -181,6 +184,56 @@ fn score_of(row: Row, key: u32, product: f32, bits: u32) -> Score {
         score.value += select(0.0, value, real);
     }
     return score;
+}
+
+// --- Dropped weights: the same text in every shader that drops some ---
+
+// The high word of a · b, put together of products of 16-bit halves: WGSL multiplies modulo 2³².
+fn high_product(a: u32, b: u32) -> u32 {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let cross = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let middle = (a & 0xffffu) * (b >> 16u) + (cross & 0xffffu);
+    return (a >> 16u) * (b >> 16u) + (cross >> 16u) + (middle >> 16u);
+}
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011): four random words from a counter of four, under a key of two.
+fn philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
+    var words = counter;
+    var bumped = key;
+    for (var round = 0u; round < 10u; round++) { // unroll
+        let first = vec2<u32>(high_product(0xd2511f53u, words.x), 0xd2511f53u * words.x);
+        let second = vec2<u32>(high_product(0xcd9e8d57u, words.z), 0xcd9e8d57u * words.z);
+        words = vec4<u32>(second.x ^ words.y ^ bumped.x, second.y, first.x ^ words.w ^ bumped.y, first.y);
+        bumped += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+// Which of four weights from key 4 · group on are kept: a bit for each, the first lowest.
+fn kept_of(entry: u32, head: u32, query_row: u32, group: u32) -> u32 {
+    let key = vec2<u32>(pattern[params.pattern_base + 2u], pattern[params.pattern_base + 3u]);
+    let words = philox(vec4<u32>(group, query_row, head, entry), key);
+    let kept = (words >> vec4<u32>(1u)) >= vec4<u32>(pattern[params.pattern_base]);
+    return dot(select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), kept), vec4<u32>(1u));
+}
+
+// What a kept weight is multiplied with.
+fn kept_scale() -> f32 {
+    return bitcast<f32>(pattern[params.pattern_base + 1u]);
+}
+
+// --- End of dropped weights ---
+
+// Which weights of a tile are kept: a bit for each key of it, the first lowest.
+fn kept_bits(entry: u32, row: Row, key: u32) -> u32 {
+    var bits = 0u;
+    for (var group = key / 4u; group * 4u < key + KEYS; group++) {
+        let four = kept_of(entry, row.head, row.query, group);
+        // The first group may begin before the tile.
+        let place = group * 4u - key;
+        bits |= select(four << (place & 31u), four >> (key & 3u), group * 4u < key);
+    }
+    return bits;
 }
 
 @compute @workgroup_size(LANES)
@@ -295,6 +348,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                 factors[r] = power(before, largest[r]);
                 sum[r] *= factors[r];
                 seen[r] = seen[r] || visible[r] != 0u;
+                var kept = 0u;
+                if HAS_DROPOUT {
+                    kept = kept_bits(entry, rows[r], key);
+                }
                 for (var l = 0u; l < LOADS; l++) { // unroll
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let index = l * LANES + j;
@@ -302,8 +359,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                         if part == 1u {
                             weight = select(0.0, weight, ((visible[r] >> (index & 31u)) & 1u) != 0u);
                         }
-                        products[index * ROWS + r] = weight;
                         sum[r] += weight;
+                        if HAS_DROPOUT {
+                            weight *= f32((kept >> (index & 31u)) & 1u);
+                        }
+                        products[index * ROWS + r] = weight;
                     }
                 }
             }
@@ -336,11 +396,15 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             key = select(key + KEYS, whole.x, limit == whole.x && part == 1u && key + KEYS > whole.x);
         }
     }
+    var scale = 1.0;
+    if HAS_DROPOUT {
+        scale = kept_scale();
+    }
     for (var r = 0u; r < ROWS; r++) { // unroll
         if first_row + r * LANES < group_rows {
             let line = (entry * params.all_rows + rows[r].query) * params.out_stride;
             for (var e = 0u; e < VALUE; e++) { // unroll
-                let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r], seen[r]);
+                let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r] * scale, seen[r]);
                 let word = line + rows[r].head * params.value_dim + (first_four + e) * 4u;
                 if (first_four + e) * 4u < params.value_dim {
                     if OUT_TEXELS {

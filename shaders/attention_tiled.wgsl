@@ -1,6 +1,6 @@
 // attention, streaming, a tile of keys in workgroup memory:
 //
-//   joined[b][i][h] = softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias) · v[b][·][g], g = h / (H / G)
+//   joined[b][i][h] = dropout(softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias)) · v[b][·][g], g = h / (H / G)
 //
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
@@ -15,6 +15,7 @@
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
+override HAS_DROPOUT: bool = true;
 const ROWS: u32 = 16u;
 const LANES: u32 = 16u;
 const KEYS: u32 = 32u;
@@ -69,6 +70,7 @@ struct Params {
     valid_lens_base: u32,
     mask_base: u32,
     bias_base: u32,
+    pattern_base: u32,
     out_base: u32,
     value_parts: u32,
     grid_width: u32,
@@ -81,11 +83,12 @@ struct Params {
 @group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
 @group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<storage, read> pattern: array<u32>;
+@group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
 var<workgroup> query_tile: array<f32, QUERY_TILE>;
 var<workgroup> key_tile: array<f32, KEY_TILE>;
-// Scores of a tile, then weights; and which of its keys each row sees.
+// Scores of a tile, then weights; and of its keys which each row sees (1) and, of these, which are kept (2).
 var<workgroup> score_tile: array<f32, QUERY_TILE>;
 var<workgroup> visible_tile: array<u32, QUERY_TILE>;
 
@@ -151,6 +154,52 @@ fn score_of(row: Row, key_row: u32, product: f32) -> Score {
 }
 
 // --- End of the score ---
+
+// --- Dropped weights: the same text in every shader that drops some ---
+
+// The high word of a · b, put together of products of 16-bit halves: WGSL multiplies modulo 2³².
+fn high_product(a: u32, b: u32) -> u32 {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let cross = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let middle = (a & 0xffffu) * (b >> 16u) + (cross & 0xffffu);
+    return (a >> 16u) * (b >> 16u) + (cross >> 16u) + (middle >> 16u);
+}
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011): four random words from a counter of four, under a key of two.
+fn philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
+    var words = counter;
+    var bumped = key;
+    for (var round = 0u; round < 10u; round++) { // unroll
+        let first = vec2<u32>(high_product(0xd2511f53u, words.x), 0xd2511f53u * words.x);
+        let second = vec2<u32>(high_product(0xcd9e8d57u, words.z), 0xcd9e8d57u * words.z);
+        words = vec4<u32>(second.x ^ words.y ^ bumped.x, second.y, first.x ^ words.w ^ bumped.y, first.y);
+        bumped += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+// Which of four weights from key 4 · group on are kept: a bit for each, the first lowest.
+fn kept_of(entry: u32, head: u32, query_row: u32, group: u32) -> u32 {
+    let key = vec2<u32>(pattern[params.pattern_base + 2u], pattern[params.pattern_base + 3u]);
+    let words = philox(vec4<u32>(group, query_row, head, entry), key);
+    let kept = (words >> vec4<u32>(1u)) >= vec4<u32>(pattern[params.pattern_base]);
+    return dot(select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), kept), vec4<u32>(1u));
+}
+
+// What a kept weight is multiplied with.
+fn kept_scale() -> f32 {
+    return bitcast<f32>(pattern[params.pattern_base + 1u]);
+}
+
+// --- End of dropped weights ---
+
+// 1 where the weight of a key is kept.
+fn kept_bit(entry: u32, row: Row, key_row: u32) -> u32 {
+    if HAS_DROPOUT {
+        return (kept_of(entry, row.head, row.query, key_row / 4u) >> (key_row & 3u)) & 1u;
+    }
+    return 1u;
+}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -223,13 +272,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         workgroupBarrier();
         score_tile[line * PITCH + lane] = low.value;
         score_tile[line * PITCH + lane + LANES] = high.value;
-        visible_tile[line * PITCH + lane] = u32(low.visible);
-        visible_tile[line * PITCH + lane + LANES] = u32(high.visible);
+        visible_tile[line * PITCH + lane] = u32(low.visible) | (kept_bit(entry, row, tile + lane) << 1u);
+        visible_tile[line * PITCH + lane + LANES] =
+            u32(high.visible) | (kept_bit(entry, row, tile + lane + LANES) << 1u);
         workgroupBarrier();
         // Every lane of a row finds the same largest score.
         let before = largest;
         for (var j = 0u; j < KEYS; j++) {
-            let counts = visible_tile[line * PITCH + j] != 0u;
+            let counts = (visible_tile[line * PITCH + j] & 1u) != 0u;
             largest = select(largest, max(largest, score_tile[line * PITCH + j]), counts);
             seen = seen || counts;
         }
@@ -244,23 +294,29 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         }
         for (var j = 0u; j < KEYS; j++) {
             // A hidden key's value takes no part, whatever it holds.
-            if visible_tile[line * PITCH + j] != 0u {
+            let flags = visible_tile[line * PITCH + j];
+            if (flags & 1u) != 0u {
                 let weight = score_tile[line * PITCH + j];
+                let counted = weight * f32(flags >> 1u);
                 let place = value_line + (entry * params.columns + tile + j) * params.value_stride + lane;
                 sum += weight;
                 for (var s = 0u; s < SUMS; s++) { // unroll
                     if lane + s * LANES < params.value_dim {
-                        sums[s] += weight * value[place + s * LANES];
+                        sums[s] += counted * value[place + s * LANES];
                     }
                 }
             }
         }
     }
     if first_row + line < group_rows && !spare {
+        var scale = 1.0;
+        if HAS_DROPOUT {
+            scale = kept_scale();
+        }
         let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
         for (var s = 0u; s < SUMS; s++) { // unroll
             if lane + s * LANES < params.value_dim {
-                out[start + row.head * params.value_dim + lane + s * LANES] = select(0.0, sums[s] / sum, seen);
+                out[start + row.head * params.value_dim + lane + s * LANES] = select(0.0, sums[s] / sum * scale, seen);
             }
         }
         if params.statistics != 0u && lane == 0u {

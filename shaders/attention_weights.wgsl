@@ -59,6 +59,7 @@ struct Params {
     valid_lens_base: u32,
     mask_base: u32,
     bias_base: u32,
+    pattern_base: u32,
     out_base: u32,
     value_parts: u32,
     grid_width: u32,

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod check;
+mod decode;
 mod devices;
 mod experiment;
 mod heads;
@@ -47,6 +48,7 @@ pub(crate) fn run() -> ExitCode {
             Command::Run(arguments) => run::run(&arguments).await,
             Command::Check(arguments) => check::check(&arguments).await,
             Command::Plan(arguments) => plan::plan(&arguments).await,
+            Command::Decode(arguments) => decode::decode(&arguments).await,
             Command::Bench(arguments) => bench::bench(&arguments).await,
             Command::Experiment(experiment) => experiment::experiment(&experiment).await,
             Command::Heads(arguments) => heads::heads(&arguments).await,

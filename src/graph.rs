@@ -5,27 +5,34 @@
 //! each reads only what earlier ones wrote.
 
 mod builder;
+mod cached;
 pub(crate) mod copy;
 mod cost;
 mod custom;
 mod display;
+mod dropout;
 pub(crate) mod footprint;
 mod inputs;
 mod masks;
 mod op;
 mod rewrite;
 pub(crate) mod schedule;
+mod split;
 
 pub use builder::GraphBuilder;
+pub(crate) use builder::STATISTICS;
+pub use cached::{AppendRows, MergePartials, PartialAttention};
 pub use copy::CopyStrided;
 pub use custom::{CpuTwin, Custom, CustomKernel};
+pub use dropout::DropoutPattern;
 pub use inputs::{HostValue, Inputs};
 pub(crate) use masks::ScoreSizes;
 pub use op::{
-    AppendKey, Attention, AttentionWeights, Columns, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores, Softmax,
-    TransposeHeads,
+    AppendKey, Attention, AttentionWeights, Columns, Dropout, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores,
+    Softmax, TransposeHeads,
 };
 pub use rewrite::{Fuse, Rewriting};
+pub(crate) use split::Split;
 
 use std::fmt;
 
@@ -45,6 +52,8 @@ pub enum DType {
     U32,
     /// Truth values, packed 32 to a word, lowest bit first: `attend_mask`.
     Bool,
+    /// 16-bit floats, packed two to a word, lower half first: how a cache may be stored. Arithmetic stays f32.
+    F16,
 }
 
 impl DType {
@@ -55,6 +64,7 @@ impl DType {
         match self {
             Self::F32 | Self::U32 => elements.saturating_mul(4),
             Self::Bool => elements.div_ceil(32) * 4,
+            Self::F16 => elements.div_ceil(2).saturating_mul(4),
         }
     }
 }
@@ -65,6 +75,7 @@ impl fmt::Display for DType {
             Self::F32 => "32-bit floats",
             Self::U32 => "32-bit unsigned integers",
             Self::Bool => "truth values",
+            Self::F16 => "16-bit floats",
         })
     }
 }
@@ -169,8 +180,33 @@ impl Graph {
         &self.outputs
     }
 
+    /// The value in whose place a value lies: its own, unless its node works in place.
+    pub(crate) fn resident(&self, id: ValueId) -> ValueId {
+        match self.value(id).source {
+            Source::Node(index) => self.nodes[index].op.in_place().map_or(id, |operand| self.resident(operand)),
+            _ => id,
+        }
+    }
+
+    /// Refuses a graph that would need what an op has written over.
+    fn check_in_place(&self) -> Result<(), Error> {
+        for operand in self.nodes.iter().filter_map(|node| node.op.in_place()) {
+            let value = self.value(operand);
+            let readers =
+                self.nodes.iter().flat_map(|node| node.op.operands()).filter(|&id| id == Some(operand)).count();
+            if value.source != Source::Input || readers != 1 || self.outputs.contains(&operand) {
+                return Err(Error::Invalid(format!(
+                    "{} is written over in place, so it must be an input that nothing else reads and that is no output",
+                    value.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks what [`GraphBuilder::finish`] could not refuse.
     pub(crate) fn check_outputs(&self) -> Result<(), Error> {
+        self.check_in_place()?;
         for id in &self.outputs {
             let value = self.values.get(id.0).ok_or_else(|| {
                 let num_values = self.values.len();

@@ -12,12 +12,16 @@
 //! name in [`reference`](crate::reference).
 
 mod append_key;
+mod append_rows;
 pub(crate) mod attention;
 mod copy;
+mod dropout;
 mod masks;
 mod matmul;
 mod matmul_texels;
+mod merge_partials;
 mod params;
+pub(crate) mod partial_attention;
 mod softmax;
 pub(crate) mod texels;
 mod transpose;
@@ -83,9 +87,13 @@ impl Kernel {
 pub fn all() -> impl Iterator<Item = &'static Kernel> {
     [
         &append_key::KERNELS[..],
+        &append_rows::KERNELS,
         &attention::KERNELS,
         &copy::KERNELS,
+        &dropout::KERNELS,
         &matmul::KERNELS,
+        &merge_partials::KERNELS,
+        &partial_attention::KERNELS,
         &softmax::KERNELS,
         &transpose::KERNELS,
     ]
@@ -151,11 +159,15 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
     match &request.node.op {
         Op::Matmul(op) => matmul::launch(op, request),
         Op::Softmax(op) => softmax::launch(op, request),
+        Op::Dropout(op) => dropout::launch(op, request),
         Op::Attention(op) => attention::launch(op, request),
         Op::AttentionWeights(op) => attention::launch_weights(op, request),
         Op::Pack(_) => unreachable!("parameters should have been packed before anything runs"),
         Op::TransposeQkv(op) | Op::TransposeOutput(op) => transpose::launch(op, request),
+        Op::PartialAttention(op) => partial_attention::launch(op, request),
+        Op::MergePartials(op) => merge_partials::launch(op, request),
         Op::AppendKey(_) => append_key::launch(request),
+        Op::AppendRows(op) => append_rows::launch(op, request),
         Op::Copy(op) => copy::launch(op, request),
         Op::Custom(op) => Launch {
             kernel: Chosen::Users(Arc::clone(&op.kernel)),

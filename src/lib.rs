@@ -51,6 +51,11 @@
 //! 4. A run uploads the inputs, records one compute pass, submits it, in parts where it takes long, and reads back once.
 //!    [`AttentionOutput`] has the output, the weights and the times; [`Plan::profile`] says what each dispatch took.
 //!
+//! # Token by token
+//!
+//! [`MultiHeadAttention::cache`] makes a [`KvCache`], [`MultiHeadAttention::compile_step`] the [`StepPlan`] that appends new
+//! rows to it and lets them attend: one plan for all steps, for lengths are data. The example `decode` shows it.
+//!
 //! # What heads do
 //!
 //! [`experiments`] makes the claims of D2L §10.3 into numbers, and surveys every head of a model; the [guide] tells the
@@ -117,8 +122,8 @@
 //!
 //! # What it does not do
 //!
-//! No training: no backward pass, and no dropout yet. Only f32 arithmetic; f16 and bf16 are storage. It is attention, not a model: no
-//! tokenizer, layer normalisation or KV cache.
+//! No training: no backward pass (dropout of the weights is there: [`Training`]). Only f32 arithmetic; f16 and bf16 are
+//! storage. It is attention, not a model: no tokenizer or layer normalisation.
 //!
 //! [d2l]: https://d2l.ai/chapter_attention-mechanisms-and-transformers/multihead-attention.html
 
@@ -142,8 +147,8 @@ mod shape;
 pub mod web;
 
 pub use attention::{
-    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CallShape, HeadSizes, Linear, Mask,
-    MultiHeadAttention, OutputByHead, Weights,
+    AttentionConfig, AttentionInputs, AttentionOutput, AttentionPlan, CacheOptions, CacheStorage, CallShape, HeadSizes,
+    KvCache, Linear, Mask, MultiHeadAttention, OutputByHead, StepInputs, StepPlan, StepShape, Training, Weights,
 };
 pub use compare::{Comparison, Worst};
 pub use device::{CpuReason, Device, DeviceChoice};

@@ -274,7 +274,7 @@ impl Plan {
         for id in self.returned() {
             let bytes = self.graph.value(id).bytes();
             if bytes > 0 {
-                encoder.copy_buffer_to_buffer(&self.own[&id], 0, &self.readback, offset, bytes);
+                encoder.copy_buffer_to_buffer(&self.own[&self.graph.resident(id)], 0, &self.readback, offset, bytes);
             }
             offset += bytes;
         }

@@ -5,11 +5,14 @@
 //! nothing is reassociated, and the softmax subtracts the row's maximum and divides by the row's sum.
 
 mod append_key;
+mod append_rows;
 mod attention;
 mod copy;
+mod dropout;
 mod interpret;
 mod matmul;
 mod pack;
+mod partial_attention;
 mod softmax;
 mod transpose;
 mod view;

@@ -129,6 +129,11 @@ impl<T> HostTensor<T> {
         &self.data
     }
 
+    /// The numbers, to be changed in place.
+    pub(crate) fn data_mut(&mut self) -> &mut [T] {
+        &mut self.data
+    }
+
     /// Gives the numbers away.
     #[must_use]
     pub fn into_data(self) -> Vec<T> {

@@ -22,7 +22,7 @@ fn open(path: &Path) -> Case {
 #[test]
 fn every_golden_file_is_read_and_comes_back_from_what_is_written() {
     let files = golden_files();
-    assert_eq!(files.len(), 60);
+    assert_eq!(files.len(), 62);
     for path in files {
         let case = open(&path);
         assert!(case.config().unwrap().num_heads >= 1, "{}", path.display());

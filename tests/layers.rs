@@ -246,6 +246,7 @@ fn causal_output_ignores_the_future_to_the_last_bit() {
         key: inputs.key.as_ref().map(changed),
         value: inputs.value.as_ref().map(changed),
         mask: inputs.mask.clone(),
+        training: None,
     };
     let after = run(&device, &layer, &other);
     let past = |index: usize| index / spec.num_hiddens % 20 <= present;
@@ -272,6 +273,7 @@ fn batch_entries_do_not_touch_each_other() {
         key: inputs.key.as_ref().map(spoiled),
         value: inputs.value.as_ref().map(spoiled),
         mask: Mask::default(),
+        training: None,
     };
     let after = run(&device, &layer, &other);
     let len = before.len() / 3;
@@ -288,7 +290,7 @@ fn what_is_visible_shows_and_what_is_hidden_does_not() {
         let query = HostTensor::new([1, 1, 1], vec![1.0]).unwrap();
         let key = HostTensor::new([1, 2, 1], vec![0.0, -1000.0]).unwrap();
         let value = HostTensor::new([1, 2, 1], vec![3.0, f32::INFINITY]).unwrap();
-        let inputs = AttentionInputs { query, key: Some(key), value: Some(value), mask };
+        let inputs = AttentionInputs { query, key: Some(key), value: Some(value), mask, training: None };
         let layer = multihead::MultiHeadAttention::core(multihead::AttentionConfig::new(1)).unwrap();
         [Device::Gpu(gpu()), Device::Cpu(CpuReason::Chosen)].map(|device| run(&device, &layer, &inputs)[0])
     };

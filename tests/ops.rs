@@ -3,7 +3,10 @@
 
 mod support;
 
-use multihead::graph::{AppendKey, CopyStrided, KeyBand, Matmul, Softmax, TransposeHeads};
+use multihead::graph::{
+    AppendKey, AppendRows, Columns, CopyStrided, Dropout, DropoutPattern, KeyBand, Matmul, MergePartials,
+    PartialAttention, Scores, Softmax, TransposeHeads,
+};
 use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
 use support::{check_graph, gpu, random};
 
@@ -261,6 +264,42 @@ fn softmax() {
     }
 }
 
+/// Hidden weights stay −0, visible ones are scaled or become +0, NaN shows: to the bit but for the product's rounding.
+#[test]
+fn dropout() {
+    let devices = [gpu(), support::cramped_gpu(5_000)];
+    let mut rng = fastrand::Rng::with_seed(9);
+    for [batch, heads, queries, keys] in [[1, 1, 1, 1], [2, 3, 5, 7], [1, 2, 3, 128], [3, 1, 65, 33], [1, 1, 2, 1031]] {
+        for p in [0.0, 0.2, 0.25, 1.0] {
+            let mut builder = GraphBuilder::new();
+            let weights = builder.input("weights", [batch * heads, queries, keys], DType::F32).unwrap();
+            let pattern = builder.input("pattern", [DropoutPattern::WORDS], DType::U32).unwrap();
+            let dropped = builder.dropout("out", Dropout { weights, pattern, num_heads: heads }).unwrap();
+            let graph = builder.finish(&[dropped]);
+            let element = |kind: u8| match kind {
+                0 => -0.0,
+                1 => f32::NAN,
+                other => f32::from(other) / 256.0,
+            };
+            let data = (0..batch * heads * queries * keys).map(|_| element(rng.u8(..))).collect();
+            let weights = HostTensor::new([batch * heads, queries, keys], data).unwrap();
+            let pattern = DropoutPattern::new(p, rng.u64(..), rng.u64(..)).unwrap().words();
+            let inputs = Inputs::new().with("weights", &weights).with("pattern", &pattern);
+            let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
+            for gpu in &devices {
+                let options = multihead::PlanOptions::default();
+                let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+                pollster::block_on(plan.poison()).unwrap();
+                let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
+                for (got, truth) in got.data().iter().zip(truth["out"].data()) {
+                    let same = got.to_bits() == truth.to_bits() || (got.is_nan() && truth.is_nan());
+                    assert!(same, "p {p}: {got} instead of {truth}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
     let gpu = gpu();
@@ -298,6 +337,113 @@ fn append_key() {
         let graph = builder.finish(&[out]);
         let (x, key) = (random(&mut rng, [batch, length, width]), random(&mut rng, [1, 1, width]));
         check_graph(&gpu, &graph, &Inputs::new().with("key", &key), &Inputs::new().with("x", &x), None, "append_key");
+    }
+}
+
+/// What a test of parts varies: [B, Lq, Lk, H, G, d, dv, parts, keys of a tile].
+const PARTS: [[usize; 9]; 5] = [
+    [1, 1, 1, 1, 1, 4, 4, 1, 64],
+    [2, 3, 130, 4, 2, 8, 12, 2, 64],
+    [1, 5, 300, 10, 1, 12, 8, 2, 128],
+    [3, 2, 63, 2, 2, 20, 260, 4, 64],
+    [2, 1, 700, 8, 1, 4, 20, 5, 128],
+];
+
+#[test]
+fn partial_attention_and_merge_partials() {
+    let gpu = support::portable_gpu();
+    let mut rng = fastrand::Rng::with_seed(10);
+    for axes in PARTS {
+        let [batch, queries, num_keys, num_heads, num_kv_heads, head_dim, value_dim, parts, keys] = axes;
+        for kind in 0..4_usize {
+            let mut builder = GraphBuilder::new();
+            let extra_keys = usize::from(kind == 1);
+            let mut tensors = Vec::new();
+            let mut input = |name: &'static str, shape: Vec<usize>, rng: &mut fastrand::Rng| {
+                tensors.push((name, random(rng, shape.clone())));
+                builder.input(name, shape, DType::F32).unwrap()
+            };
+            let widths = [num_heads * head_dim, num_kv_heads * head_dim, num_kv_heads * value_dim];
+            let query = input("query", vec![batch, queries, widths[0]], &mut rng);
+            let key = input("key", vec![batch, num_keys + extra_keys, widths[1]], &mut rng);
+            let value = input("value", vec![batch, num_keys + extra_keys, widths[2]], &mut rng);
+            let bias = (kind == 2).then(|| input("bias", vec![batch, num_heads, queries, num_keys], &mut rng));
+            let most = u32::try_from(num_keys).unwrap();
+            let lens = HostTensor::new([batch], (0..batch).map(|_| rng.u32(0..=most)).collect()).unwrap();
+            let seen = (0..queries * num_keys).map(|_| rng.u8(0..3) > 0).collect();
+            let seen = HostTensor::new([queries, num_keys], seen).unwrap();
+            let of_entry = |_| {
+                let before = rng.u32(0..=most);
+                [before, rng.u32(0..=most - before)]
+            };
+            let lengths = HostTensor::new([batch, 2], (0..batch).flat_map(of_entry).collect()).unwrap();
+            let valid_lens = (kind == 1).then(|| builder.input("valid_lens", [batch], DType::U32).unwrap());
+            let attend_mask =
+                (kind == 2).then(|| builder.input("attend_mask", [queries, num_keys], DType::Bool).unwrap());
+            let cached = (kind == 3).then(|| builder.input("lengths", [batch, 2], DType::U32).unwrap());
+            let band = [KeyBand::ALL, KeyBand::ALL, KeyBand::new(true, 40, Some(30)), KeyBand::new(true, 0, Some(90))];
+            let whole = |tensor, count| Columns { tensor, first: 0, count };
+            let scores = Scores {
+                query: whole(query, widths[0]),
+                key: whole(key, widths[1]),
+                valid_lens,
+                attend_mask,
+                bias,
+                num_heads,
+                num_kv_heads,
+                scale: 0.4,
+                band: band[kind],
+                extra_keys,
+            };
+            let value = whole(value, widths[2]);
+            let op = PartialAttention { scores, value, value_dim, lengths: cached, parts, keys };
+            let partials = builder.partial_attention("partials", op).unwrap();
+            let merge = MergePartials { partials, num_heads, parts };
+            let joined = builder.merge_partials("joined", merge).unwrap();
+            let graph = builder.finish(&[partials, joined]);
+            let mut inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
+            match kind {
+                1 => inputs = inputs.with("valid_lens", &lens),
+                2 => inputs = inputs.with("attend_mask", &seen),
+                3 => inputs = inputs.with("lengths", &lengths),
+                _ => {}
+            }
+            check_graph(&gpu, &graph, &Inputs::new(), &inputs, None, &format!("parts {axes:?}, kind {kind}"));
+        }
+    }
+}
+
+/// New rows where the lengths say, zeros behind each head, and nothing else touched: to the bit.
+#[test]
+fn append_rows() {
+    let devices = [gpu(), support::cramped_gpu(8_000)];
+    let mut rng = fastrand::Rng::with_seed(11);
+    for [batch, rows, capacity, heads, width] in [[1, 1, 1, 1, 1], [3, 4, 9, 2, 7], [2, 33, 40, 3, 8], [5, 2, 70, 1, 5]]
+    {
+        let mut builder = GraphBuilder::new();
+        let cache_width = heads * usize::next_multiple_of(width, 4);
+        let cache = builder.input("cache", [batch, capacity, cache_width], DType::F32).unwrap();
+        let new = builder.input("new", [batch, rows, heads * width + 3], DType::F32).unwrap();
+        let lengths = builder.input("lengths", [batch, 2], DType::U32).unwrap();
+        let columns = Columns { tensor: new, first: 2, count: heads * width };
+        let op = AppendRows { cache, rows: columns, lengths, num_heads: heads };
+        let out = builder.append_rows("out", op).unwrap();
+        let graph = builder.finish(&[out]);
+        let tensors =
+            [random(&mut rng, [batch, capacity, cache_width]), random(&mut rng, [batch, rows, heads * width + 3])];
+        let of_entry = |_| [rng.u32(0..=u32::try_from(capacity).unwrap()), rng.u32(0..=u32::try_from(rows).unwrap())];
+        let lengths = HostTensor::new([batch, 2], (0..batch).flat_map(of_entry).collect()).unwrap();
+        let inputs = Inputs::new().with("cache", &tensors[0]).with("new", &tensors[1]).with("lengths", &lengths);
+        let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
+        for gpu in &devices {
+            let options = multihead::PlanOptions::default();
+            let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+            assert_eq!(pollster::block_on(plan.run(&inputs)).unwrap().outputs, truth, "{batch} {rows} {capacity}");
+        }
+        let changed = |(out, before): &(&f32, &f32)| out.to_bits() != before.to_bits();
+        let changed = truth["out"].data().iter().zip(tensors[0].data()).filter(changed).count();
+        let fits = |pair: &[u32]| pair[1].min(u32::try_from(capacity).unwrap() - pair[0]) as usize;
+        assert_eq!(changed, lengths.data().chunks(2).map(fits).sum::<usize>() * cache_width);
     }
 }
 

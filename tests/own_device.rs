@@ -52,7 +52,7 @@ fn attention_between_the_users_buffers_with_offsets_and_strides() {
     };
     let mask = Mask { valid_lens: Some(HostTensor::new([2], vec![7, 3]).unwrap()), causal: true, ..Mask::default() };
     let [query, key, value] = [0, 1, 2].map(|part| unpacked(&packed, part, [batch, length, width]));
-    let inputs = AttentionInputs { query, key: Some(key), value: Some(value), mask };
+    let inputs = AttentionInputs { query, key: Some(key), value: Some(value), mask, training: None };
     let plan = pollster::block_on(layer.plan(&gpu, &inputs.call_shape(), false, &options)).unwrap();
 
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());

@@ -11,8 +11,8 @@ use multihead::{
 use support::layers::Spec;
 use support::{compare, first_difference, gpu, portable_gpu, random};
 
-/// Kernels of `attention`; the one that reads texels is taken where it can be.
-const KERNELS: [&str; 3] = ["attention_row", "attention_tiled", "attention_texels"];
+/// Kernels that stream; those that read texels or four words at a time are taken where they can be.
+const KERNELS: [&str; 4] = ["attention_row", "attention_tiled", "attention_texels", "partial_attention"];
 
 fn options(fuse: Fuse, kernel: &'static str) -> PlanOptions {
     let preferred_kernels = vec![kernel, if kernel == "attention_texels" { "matmul_texels" } else { kernel }];
@@ -297,7 +297,7 @@ fn attention_and_attention_weights_of_a_graph_of_ones_own() {
         band: KeyBand::new(true, -1, None),
         extra_keys: 0,
     };
-    let op = Attention { scores: scores.clone(), value: columns(16), statistics: true };
+    let op = Attention { scores: scores.clone(), value: columns(16), statistics: true, dropout: None };
     let attention = builder.attention("attention", op).unwrap();
     let weights = builder.attention_weights("weights", AttentionWeights { scores, attention }).unwrap();
     let w = builder.parameter("W", [4, 12]).unwrap();
@@ -350,7 +350,7 @@ fn statistics_follow_the_heads_of_any_number() {
             band: KeyBand::ALL,
             extra_keys: 0,
         };
-        let op = Attention { scores, value: whole, statistics: true };
+        let op = Attention { scores, value: whole, statistics: true, dropout: None };
         let attention = builder.attention("attention", op).unwrap();
         let graph = builder.finish(&[attention]);
         let x = random(&mut rng, [2, 7, num_heads * 4]);
@@ -433,6 +433,33 @@ fn self_attention_is_three_dispatches_and_eleven_without_rewriting() {
         assert_eq!(count(profile, Rewriting::OFF), 11);
     }
     assert_eq!(count(&DeviceProfile::portable(), Rewriting::default()), 3);
+}
+
+/// One query over many keys: on GPUs they are shared out, and every group of heads reads them once.
+#[test]
+fn few_queries_over_many_keys_are_shared_out() {
+    let layer = MultiHeadAttention::core(multihead::AttentionConfig {
+        num_kv_heads: Some(4),
+        ..multihead::AttentionConfig::new(16)
+    });
+    let variants = |num_queries: usize, num_keys: usize, profile: &DeviceProfile| {
+        let kv = || Some([1, num_keys, 256].into());
+        let shape = multihead::CallShape::self_attention([1, num_queries, 1024]);
+        let call = multihead::CallShape { key: kv(), value: kv(), ..shape };
+        let graph = layer.as_ref().unwrap().graph(&call, false).unwrap();
+        let steps = PlanSummary::new(&graph, profile).unwrap().steps;
+        steps.iter().map(|step| (step.variant.clone(), step.workgroups)).collect::<Vec<_>>()
+    };
+    let portable = DeviceProfile::portable();
+    let expected = [("partial_attention".to_owned(), [64, 1, 1]), ("merge_partials".to_owned(), [16, 1, 1])];
+    // Four key/value heads, sixteen parts each.
+    assert_eq!(variants(1, 4096, &portable), expected);
+    assert_eq!(variants(2, 4096, &portable)[0].0, "partial_attention");
+    assert_eq!(variants(3, 4096, &portable)[0].0, "attention_tiled");
+    assert_eq!(variants(1, 500, &portable)[0].0, "attention_tiled");
+    // A CPU adapter has kernels that wait at no barrier.
+    let cpu = DeviceProfile { kind: multihead::AdapterKind::Cpu, ..portable };
+    assert!(variants(1, 4096, &cpu).iter().all(|(name, _)| name != "partial_attention"));
 }
 
 /// Large scores: weights that are recovered must sum their products as the statistics did.

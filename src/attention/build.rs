@@ -3,7 +3,9 @@
 use super::sizes::HeadSizes;
 use super::{CallShape, Linear, Weights};
 use crate::error::Error;
-use crate::graph::{AppendKey, DType, Graph, GraphBuilder, Matmul, Softmax, TransposeHeads, ValueId};
+use crate::graph::{
+    AppendKey, DType, Dropout, DropoutPattern, Graph, GraphBuilder, Matmul, Softmax, TransposeHeads, ValueId,
+};
 use crate::shape::Shape;
 
 /// What decides the graph of a call.
@@ -21,7 +23,7 @@ impl Call<'_> {
     pub(super) fn graph(&self) -> Result<Graph, Error> {
         let HeadSizes { num_heads, num_kv_heads, .. } = self.sizes;
         let mut builder = GraphBuilder::new();
-        let [query, key, value] = self.sequences(&mut builder)?;
+        let [query, key, value] = sequences(&mut builder, self.shape)?;
         let [q, k, v] = self.projected(&mut builder, [query, key, value])?;
         let q_heads = builder.transpose_qkv("q_heads", TransposeHeads { input: q, num_heads })?;
         let k_heads = builder.transpose_qkv("k_heads", TransposeHeads { input: k, num_heads: num_kv_heads })?;
@@ -29,23 +31,15 @@ impl Call<'_> {
         let scores = builder.matmul("scores", self.product([q_heads, k_heads], true, false))?;
         let softmax = self.softmax(&mut builder, scores)?;
         let weights = builder.softmax("weights", softmax)?;
-        let heads = builder.matmul("heads", self.product([weights, v_heads], false, true))?;
+        let counted = self.dropped(&mut builder, weights)?;
+        let heads = builder.matmul("heads", self.product([counted, v_heads], false, true))?;
         let joined = builder.transpose_output("joined", TransposeHeads { input: heads, num_heads })?;
         let output = match self.weights {
             Some(weights) => linear(&mut builder, "output", joined, ["W_o", "b_o"], &weights.w_o)?,
             None => joined,
         };
-        let outputs = [output, weights];
+        let outputs = [output, if self.shape.returns_dropped { counted } else { weights }];
         Ok(builder.finish(if self.with_weights { &outputs } else { &outputs[..1] }))
-    }
-
-    /// Query, key and value; an absent one is the one before it.
-    fn sequences(&self, builder: &mut GraphBuilder) -> Result<[ValueId; 3], Error> {
-        let mut input = |name: &str, shape: &Shape| builder.input(name, shape.clone(), DType::F32);
-        let query = input("query", &self.shape.query)?;
-        let key = self.shape.key.as_ref().map_or(Ok(query), |shape| input("key", shape))?;
-        let value = self.shape.value.as_ref().map_or(Ok(key), |shape| input("value", shape))?;
-        Ok([query, key, value])
     }
 
     /// (B, L, H·d) each, with the learned key after all others where there is one.
@@ -70,6 +64,15 @@ impl Call<'_> {
         Matmul { lhs, rhs, bias: None, transpose_rhs, group, skip_hidden }
     }
 
+    /// The weights that the values are multiplied with: in training some are dropped.
+    fn dropped(&self, builder: &mut GraphBuilder, weights: ValueId) -> Result<ValueId, Error> {
+        if !self.shape.training {
+            return Ok(weights);
+        }
+        let pattern = builder.input("dropout", [DropoutPattern::WORDS], DType::U32)?;
+        builder.dropout("dropped", Dropout { weights, pattern, num_heads: self.sizes.num_heads })
+    }
+
     fn softmax(&self, builder: &mut GraphBuilder, scores: ValueId) -> Result<Softmax, Error> {
         let mut input = |name: &str, shape: &Option<Shape>, dtype| {
             shape.as_ref().map(|shape| builder.input(name, shape.clone(), dtype)).transpose()
@@ -90,7 +93,16 @@ impl Call<'_> {
     }
 }
 
-fn linear(
+/// Query, key and value; an absent one is the one before it.
+pub(super) fn sequences(builder: &mut GraphBuilder, call: &CallShape) -> Result<[ValueId; 3], Error> {
+    let mut input = |name: &str, shape: &Shape| builder.input(name, shape.clone(), DType::F32);
+    let query = input("query", &call.query)?;
+    let key = call.key.as_ref().map_or(Ok(query), |shape| input("key", shape))?;
+    let value = call.value.as_ref().map_or(Ok(key), |shape| input("value", shape))?;
+    Ok([query, key, value])
+}
+
+pub(super) fn linear(
     builder: &mut GraphBuilder,
     name: &str,
     input: ValueId,

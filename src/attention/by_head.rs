@@ -61,8 +61,8 @@ impl MultiHeadAttention {
             self.weights().map(|weights| output_weight_by_head(weights, sizes.num_heads, batch)).transpose()?;
         let graph = with_contributions(self.graph(&call, true)?, by_head.as_ref())?;
         let parameters = by_head.iter().fold(self.parameters(), |given, weight| given.with(W_O_BY_HEAD, weight));
-        let lens = inputs.mask.lens();
-        let mut outputs = computed(device, &graph, &parameters, &inputs.of_graph(lens.as_ref())).await?;
+        let integers = inputs.integers()?;
+        let mut outputs = computed(device, &graph, &parameters, &inputs.of_graph(&integers)).await?;
         let (output, attention_weights) = take_outputs(&graph, &mut outputs, sizes.num_heads)?;
         let parts = outputs.into_values().next().expect("the graph should have a third output");
         let [rows, width] = [parts.shape().axes()[1], parts.shape().axes()[2]];

@@ -33,6 +33,10 @@ pub struct CallShape {
     pub query_offset: i64,
     /// See [`Mask::window`].
     pub window: Option<u64>,
+    /// Whether weights are dropped: [`Training`](super::Training), whose numbers are data.
+    pub training: bool,
+    /// See [`Training::returns_dropped`](super::Training::returns_dropped).
+    pub returns_dropped: bool,
 }
 
 impl CallShape {
@@ -49,6 +53,8 @@ impl CallShape {
             causal: false,
             query_offset: 0,
             window: None,
+            training: false,
+            returns_dropped: false,
         }
     }
 
@@ -97,6 +103,8 @@ impl AttentionInputs {
             causal: *causal,
             query_offset: *query_offset,
             window: *window,
+            training: self.training.is_some(),
+            returns_dropped: self.training.is_some_and(|training| training.returns_dropped),
         }
     }
 }

@@ -78,13 +78,15 @@ impl MultiHeadAttention {
         HeadSizes::of_weights(&self.config, weights)
     }
 
-    /// Whether a call with these inputs can be computed: shapes, masks, lengths.
+    /// Whether a call with these inputs can be computed: shapes, masks, lengths, dropout.
     ///
     /// # Errors
-    /// As [`graph`](Self::graph); [`Error::OutOfRange`] for a length beyond the keys.
+    /// As [`graph`](Self::graph); [`Error::OutOfRange`] for a length beyond the keys, or a probability
+    /// that is none.
     pub fn check(&self, inputs: &AttentionInputs) -> Result<(), Error> {
         self.graph(&inputs.call_shape(), false)?;
-        inputs.check_lens()
+        inputs.check_lens()?;
+        inputs.integers().map(|_| ())
     }
 
     /// The dispatch graph of a call of this shape; its outputs are `output` (or `joined`, without projections) and, if
@@ -94,8 +96,13 @@ impl MultiHeadAttention {
     /// As [`sizes`](Self::sizes), and [`Error::WrongShape`] for a mask of a shape that is not in the list.
     pub fn graph(&self, call: &CallShape, with_weights: bool) -> Result<Graph, Error> {
         let sizes = self.sizes(call)?;
-        let scale = self.config.scale.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
+        let scale = self.scale(sizes.head_dim);
         Call { sizes, scale, weights: self.weights.as_ref(), shape: call, with_weights }.graph()
+    }
+
+    /// What scores are multiplied with.
+    pub(super) fn scale(&self, head_dim: usize) -> f64 {
+        self.config.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt())
     }
 
     /// Compiles a call once, to be run again and again with inputs of this shape.
@@ -122,7 +129,7 @@ impl MultiHeadAttention {
 
     /// Compiles a call for a GPU as a plan of its own, with inputs and outputs in the user's buffers where `options`
     /// says so. Its values are those of [`graph`](Self::graph): `query`, `key`, `value`, `valid_lens`, `attend_mask`,
-    /// `bias`, `output` or `joined`, and `weights`, where a hidden key's weight is −0.
+    /// `bias`, `dropout`, `output` or `joined`, and `weights`, where a hidden key's weight is −0.
     ///
     /// # Errors
     /// As [`graph`](Self::graph) and [`Plan::new`].
@@ -161,8 +168,8 @@ impl MultiHeadAttention {
         let call = inputs.call_shape();
         let graph = self.graph(&call, true)?;
         inputs.check_lens()?;
-        let lens = inputs.mask.lens();
-        let mut outputs = reference::interpret::<T>(&graph, &self.parameters(), &inputs.of_graph(lens.as_ref()))?;
+        let integers = inputs.integers()?;
+        let mut outputs = reference::interpret::<T>(&graph, &self.parameters(), &inputs.of_graph(&integers))?;
         let sizes = self.sizes(&call)?;
         let (output, weights) = super::run::take_outputs(&graph, &mut outputs, sizes.num_heads)?;
         Ok([output, weights.expect("weights were asked for, so the graph should have them")])

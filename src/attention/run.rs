@@ -27,6 +27,8 @@ pub struct AttentionPlan {
     engine: Engine,
     num_heads: usize,
     band: KeyBand,
+    training: bool,
+    returns_dropped: bool,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,8 @@ impl AttentionPlan {
             }
             Device::Cpu(_) => Engine::Cpu { graph, layer: Box::new(layer.clone()) },
         };
-        Ok(Self { engine, num_heads: layer.sizes(call)?.num_heads, band: call.band() })
+        let CallShape { training, returns_dropped, .. } = *call;
+        Ok(Self { engine, num_heads: layer.sizes(call)?.num_heads, band: call.band(), training, returns_dropped })
     }
 
     /// Whether attention streams: its scores are never stored.
@@ -100,8 +103,8 @@ impl AttentionPlan {
         progress: impl FnMut(Progress),
     ) -> Result<AttentionOutput, Error> {
         self.check(inputs)?;
-        let lens = inputs.mask.lens();
-        let given = inputs.of_graph(lens.as_ref());
+        let integers = inputs.integers()?;
+        let given = inputs.of_graph(&integers);
         let run = match &self.engine {
             Engine::Gpu(plan) => plan.run_with_progress(&given, progress).await?,
             Engine::Cpu { graph, layer } => on_cpu::run(graph, layer, &given, progress)?,
@@ -115,8 +118,8 @@ impl AttentionPlan {
     /// As [`run`](Self::run).
     pub async fn profile(&self, inputs: &AttentionInputs) -> Result<(AttentionOutput, Profile), Error> {
         self.check(inputs)?;
-        let lens = inputs.mask.lens();
-        let given = inputs.of_graph(lens.as_ref());
+        let integers = inputs.integers()?;
+        let given = inputs.of_graph(&integers);
         let (run, profile) = match &self.engine {
             Engine::Gpu(plan) => plan.profile(&given).await?,
             Engine::Cpu { graph, layer } => on_cpu::profile(graph, layer, &given)?,
@@ -126,7 +129,20 @@ impl AttentionPlan {
 
     /// Whether inputs fit what was compiled, beyond what the graph says.
     fn check(&self, inputs: &AttentionInputs) -> Result<(), Error> {
-        let band = inputs.call_shape().band();
+        let call = inputs.call_shape();
+        let band = call.band();
+        if (call.training, call.returns_dropped) != (self.training, self.returns_dropped) {
+            let told = |[training, dropped]: [bool; 2]| match (training, dropped) {
+                (false, _) => "evaluation",
+                (true, false) => "training that returns weights before dropout",
+                (true, true) => "training that returns weights after dropout",
+            };
+            return Err(Error::Invalid(format!(
+                "the plan was compiled for {}, but the inputs want {}; compile a plan for them",
+                told([self.training, self.returns_dropped]),
+                told([call.training, call.returns_dropped])
+            )));
+        }
         if band != self.band {
             return Err(Error::Invalid(format!(
                 "the plan was compiled for {}, but the inputs want {}; compile a plan for them",

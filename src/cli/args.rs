@@ -32,6 +32,8 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Print the dispatch graph of a case and how a device would work it off; run nothing.
     Plan(PlanArguments),
+    /// Feed a causal case's query rows one by one to a KV cache and compare with the one-shot answer; exit 1 if it differs.
+    Decode(DecodeArguments),
     /// Verify scenarios of many sizes against the f64 reference, then time them.
     Bench(BenchArguments),
     /// Run an experiment of the book: its table, its picture, its numbers as JSON.
@@ -90,9 +92,37 @@ pub(super) struct PlanArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct DecodeArguments {
+    /// The case file (.safetensors), causal; where it has more keys than queries, the queries are the last of the rows.
+    pub(super) case: PathBuf,
+    /// How many of the query rows to feed one by one, after all rows before them in one chunk; by default all.
+    #[arg(long, value_name = "N", value_parser = index)]
+    pub(super) steps: Option<usize>,
+    /// How the cache stores keys and values.
+    #[arg(long, value_enum, default_value_t = Storage::F32)]
+    storage: Storage,
+    #[command(flatten)]
+    pub(super) how: HowArguments,
+}
+
+/// How a cache stores numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Storage {
+    F32,
+    F16,
+}
+
+impl DecodeArguments {
+    /// Whether keys and values are stored as 16-bit floats.
+    pub(super) fn halves(&self) -> bool {
+        self.storage == Storage::F16
+    }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct BenchArguments {
-    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G, L, W, matmul, and M, which takes long and is not among
-    /// those that run by default.
+    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G (a call, and a step of a cache), L, W, matmul, and M,
+    /// which takes long and is not among those that run by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) only: Vec<String>,
     /// Which adapter: `auto` or a part of its name.
@@ -207,7 +237,7 @@ struct SettingsArguments {
     /// Where the names of the weights begin, such as `encoder.layer.3.`.
     #[arg(long)]
     prefix: Option<String>,
-    /// The probability of dropping a weight in training; only 0, evaluation, is supported.
+    /// The probability of dropping a weight; above 0 the call is one of training and needs a seed.
     #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = number("dropout"))]
     dropout: Option<Settings>,
     /// What the pattern of dropped weights follows from.

@@ -1,5 +1,6 @@
 //! `multihead bench`: verifies every scenario against the f64 reference, then times it. A figure stands beside its own error.
 
+mod cached;
 mod ceiling;
 mod measure;
 mod scenario;
@@ -66,6 +67,9 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
 
 async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArguments) -> Result<Line<'a>, Error> {
     let work = Work::new(scenario)?;
+    if scenario.is_step() {
+        return cached::line(gpu, scenario, &work).await;
+    }
     let options = arguments.plan_options();
     let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
     let cold = web_time::Instant::now();

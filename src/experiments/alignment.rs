@@ -142,6 +142,7 @@ pub async fn run_composed(device: &Device, options: &Options) -> Result<Report, 
         key: Some(embeddings(&key, options.embedding_dim, options.seed)?),
         value: None,
         mask: Mask::default(),
+        training: None,
     };
     let got = MultiHeadAttention::core(config)?.run_with_weights(device, &inputs).await?;
     let weights = got.attention_weights.expect("they were asked for");

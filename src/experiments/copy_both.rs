@@ -214,6 +214,7 @@ impl Samples {
             key: Some(HostTensor::new([batch, 2, 2 * num_heads], key.repeat(batch))?),
             value: Some(HostTensor::new([batch, 2, width * num_heads], value)?),
             mask: Mask::default(),
+            training: None,
         };
         let config = AttentionConfig { scale: Some(1.0), ..AttentionConfig::new(num_heads) };
         let got = MultiHeadAttention::core(config)?.run_with_weights(device, &inputs).await?;

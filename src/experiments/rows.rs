@@ -74,6 +74,7 @@ mod tests {
                 key: num_keys.map(ones),
                 value: None,
                 mask: Mask { valid_lens, ..Mask::default() },
+                training: None,
             },
             weights: None,
             expected: Expected::default(),

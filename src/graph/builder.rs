@@ -1,11 +1,14 @@
 //! Building a graph: every method checks the shapes it is given.
 
+mod cached;
 mod rewritten;
+
+pub(crate) use cached::STATISTICS;
 
 use super::copy::span;
 use super::{
-    AppendKey, CopyStrided, DType, Graph, KeyBand, Matmul, Node, Op, ScoreSizes, Softmax, Source, TransposeHeads,
-    Value, ValueId,
+    AppendKey, CopyStrided, DType, Dropout, DropoutPattern, Graph, KeyBand, Matmul, Node, Op, ScoreSizes, Softmax,
+    Source, TransposeHeads, Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -147,6 +150,23 @@ impl GraphBuilder {
         self.check_masks(sizes, [op.valid_lens, op.attend_mask, op.bias])?;
         let shape = self.shape(op.scores).clone();
         self.node(name, shape, Op::Softmax(op))
+    }
+
+    /// See [`Dropout`].
+    ///
+    /// # Errors
+    /// As [`matmul`](Self::matmul).
+    pub fn dropout(&mut self, name: &str, op: Dropout) -> Result<ValueId, Error> {
+        self.reads(name, [(Some(op.weights), DType::F32)])?;
+        self.reads_pattern(name, Some(op.pattern))?;
+        if !matches!(*self.axes(op.weights), [batch_heads, _, _] if op.num_heads > 0 && batch_heads % op.num_heads == 0)
+        {
+            return Err(
+                self.wrong(op.weights, format!("weights must have shape (B·H, Lq, Lk) with {} heads", op.num_heads))
+            );
+        }
+        let shape = self.shape(op.weights).clone();
+        self.node(name, shape, Op::Dropout(op))
     }
 
     /// (B, L, H·d) → (B·H, L, d): D2L's `transpose_qkv`.
@@ -294,6 +314,17 @@ impl GraphBuilder {
         self.reads(name, [(lens, DType::U32), (mask, DType::Bool), (bias, DType::F32)])
     }
 
+    /// Checks the words that say which weights are dropped.
+    pub(super) fn reads_pattern(&self, name: &str, pattern: Option<ValueId>) -> Result<(), Error> {
+        self.reads(name, [(pattern, DType::U32)])?;
+        match pattern {
+            Some(pattern) if self.axes(pattern) != [DropoutPattern::WORDS] => {
+                Err(self.wrong(pattern, format!("a dropout pattern is {} words", DropoutPattern::WORDS)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_masks(&self, sizes: ScoreSizes, [lens, mask, bias]: [Option<ValueId>; 3]) -> Result<(), Error> {
         if let Some(valid_lens) = lens {
             sizes.check_valid_lens(self.axes(valid_lens)).map_err(|expected| self.wrong(valid_lens, expected))?;
@@ -305,7 +336,8 @@ impl GraphBuilder {
     }
 
     pub(super) fn node(&mut self, name: &str, shape: Shape, op: Op) -> Result<ValueId, Error> {
-        let output = self.value(name, shape, DType::F32, Source::Node(self.graph.nodes.len()))?;
+        let dtype = op.in_place().map_or(DType::F32, |operand| self.graph.values[operand.0].dtype);
+        let output = self.value(name, shape, dtype, Source::Node(self.graph.nodes.len()))?;
         self.graph.nodes.push(Node { op, output });
         Ok(output)
     }

@@ -169,10 +169,12 @@ impl Op {
                 .chain(&mut op.attend_mask)
                 .chain(&mut op.bias)
                 .collect(),
+            Self::Dropout(op) => vec![&mut op.weights, &mut op.pattern],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![&mut op.input],
             Self::Attention(op) => {
                 let mut all = op.scores.values_mut();
                 all.push(&mut op.value.tensor);
+                all.extend(&mut op.dropout);
                 all
             }
             Self::AttentionWeights(op) => {
@@ -180,6 +182,14 @@ impl Op {
                 all.push(&mut op.attention);
                 all
             }
+            Self::PartialAttention(op) => {
+                let mut all = op.scores.values_mut();
+                all.push(&mut op.value.tensor);
+                all.extend(&mut op.lengths);
+                all
+            }
+            Self::MergePartials(op) => vec![&mut op.partials],
+            Self::AppendRows(op) => vec![&mut op.cache, &mut op.rows.tensor, &mut op.lengths],
             Self::AppendKey(op) => vec![&mut op.input, &mut op.key],
             Self::Pack(op) => op.parts.iter_mut().filter_map(|part| part.value.as_mut()).collect(),
             Self::Copy(op) => vec![&mut op.input],

@@ -1,7 +1,7 @@
 //! What a graph costs, counted from its shapes.
 
 use super::footprint::Block;
-use super::{Attention, AttentionWeights, Graph, Node, Op, Scores, Source};
+use super::{Attention, AttentionWeights, Graph, Node, Op, PartialAttention, Scores, Source};
 
 /// Operations of a product that take about as long as one element of a softmax, or of what only moves elements.
 const SOFTMAX_WORK: u64 = 32;
@@ -28,6 +28,7 @@ impl Graph {
                 (self.value(node.output).len() as u64).saturating_mul(2 * inner)
             }
             Op::Attention(op) => self.attention_flops(op),
+            Op::PartialAttention(op) => self.score_flops(&op.scores, op.value_dim),
             Op::AttentionWeights(op) => self.score_flops(&op.scores, 0),
             _ => 0,
         }
@@ -46,11 +47,13 @@ impl Graph {
         let elements = block.sizes().iter().fold(1_u64, |elements, &size| elements.saturating_mul(size as u64));
         let beside = match &node.op {
             Op::Matmul(_) => 0,
-            Op::Attention(Attention { scores, .. }) | Op::AttentionWeights(AttentionWeights { scores, .. }) => {
+            Op::Attention(Attention { scores, .. })
+            | Op::PartialAttention(PartialAttention { scores, .. })
+            | Op::AttentionWeights(AttentionWeights { scores, .. }) => {
                 let head_dim = (scores.query.count / scores.num_heads).max(1) as u64;
                 flops / (2 * head_dim) * (SCORE_WORK / 2)
             }
-            Op::Softmax(_) => elements.saturating_mul(SOFTMAX_WORK),
+            Op::Softmax(_) | Op::Dropout(_) => elements.saturating_mul(SOFTMAX_WORK),
             _ => elements.saturating_mul(MOVING_WORK),
         };
         flops.saturating_add(beside)

@@ -48,9 +48,12 @@ impl Graph {
                 let masks = [op.valid_lens, op.attend_mask, op.bias];
                 format!("{:.4} · {}{}", op.scale, name(op.scores), self.masked(masks, op.band, op.extra_keys))
             }
+            Op::Dropout(op) => format!("{}, {} says which are kept", name(op.weights), name(op.pattern)),
             Op::Attention(op) => {
+                let weights = format!("softmax({})", self.scores(&op.scores));
+                let weights = op.dropout.map_or(weights.clone(), |_| format!("dropout({weights})"));
                 let statistics = if op.statistics { ", with statistics" } else { "" };
-                format!("softmax({}) · {}{statistics}", self.scores(&op.scores), self.columns(op.value))
+                format!("{weights} · {}{statistics}", self.columns(op.value))
             }
             Op::AttentionWeights(op) => {
                 format!("softmax({}) by the statistics of {}", self.scores(&op.scores), name(op.attention))
@@ -61,6 +64,15 @@ impl Graph {
             }
             Op::TransposeQkv(op) | Op::TransposeOutput(op) => {
                 format!("{}, {} head{}", name(op.input), op.num_heads, if op.num_heads == 1 { "" } else { "s" })
+            }
+            Op::PartialAttention(op) => {
+                let weights = format!("softmax({})", self.scores(&op.scores));
+                let cached = op.lengths.map_or(String::new(), |id| format!(", as {} says", name(id)));
+                format!("{} parts of {weights} · {}{cached}", op.parts, self.columns(op.value))
+            }
+            Op::MergePartials(op) => format!("{}, {} parts", name(op.partials), op.parts),
+            Op::AppendRows(op) => {
+                format!("{} with {} where {} says, in place", name(op.cache), self.columns(op.rows), name(op.lengths))
             }
             Op::AppendKey(op) => format!("{}, then {}", name(op.input), name(op.key)),
             Op::Copy(op) => format!("{}, strides {:?} to {:?}", name(op.input), op.from, op.to),
@@ -117,6 +129,7 @@ fn dtype_text(value: &Value) -> String {
         DType::F32 => "",
         DType::U32 => "u32",
         DType::Bool => "bool",
+        DType::F16 => "f16",
     }
     .into()
 }

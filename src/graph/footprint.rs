@@ -6,7 +6,10 @@
 
 use std::ops::Range;
 
-use super::{AppendKey, CopyStrided, Graph, Matmul, Node, Op, ScoreSizes, Scores, TransposeHeads, ValueId};
+use super::{
+    AppendKey, AppendRows, CopyStrided, DropoutPattern, Graph, Matmul, Node, Op, ScoreSizes, Scores, TransposeHeads,
+    ValueId,
+};
 
 /// A box of a node's space of (batch, rows, cols).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,7 @@ impl Graph {
             Op::Copy(CopyStrided { axes: [batch, rows, inner, cols], .. }) => return [*batch, *rows, inner * cols],
             Op::Custom(_) | Op::Pack(_) => return [1, 1, self.value(node.output).len()],
             Op::TransposeOutput(op) => op.input,
+            Op::AppendRows(op) => return self.appended_space(op),
             _ => node.output,
         };
         let axes = self.value(shaped).shape.axes();
@@ -68,6 +72,24 @@ impl Graph {
                 0 => self.split_footprint(node, block),
                 _ => self.mask_footprint(node.op.operands()[index], index - 1, self.softmax_sizes(op), block),
             },
+            Op::Dropout(_) => {
+                if index == 0 {
+                    self.split_footprint(node, block)
+                } else {
+                    0..DropoutPattern::WORDS
+                }
+            }
+            Op::PartialAttention(op) if index == 6 && op.lengths.is_none() => 0..0,
+            Op::PartialAttention(_) if index == 6 => block.batches.start * 2..block.batches.end * 2,
+            Op::PartialAttention(op) => self.attention_footprint(node, &op.scores, index, block),
+            Op::MergePartials(op) => {
+                let &[_, rows, width] = self.value(op.partials).shape.axes() else {
+                    unreachable!("the builder should have checked the partials");
+                };
+                whole_rows(&block.batches, &block.rows, rows, width)
+            }
+            Op::AppendRows(op) => self.append_rows_footprint(op, index, block),
+            Op::Attention(op) if index == 6 => 0..op.dropout.map_or(0, |_| DropoutPattern::WORDS),
             Op::Attention(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::AttentionWeights(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::Pack(op) => {
@@ -92,9 +114,15 @@ impl Graph {
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
             Op::Copy(op) => op.footprint(op.to, block),
             Op::Custom(_) | Op::Pack(_) => 0..self.value(node.output).len(),
-            Op::Attention(_) | Op::AttentionWeights(_) | Op::Softmax(_) | Op::TransposeQkv(_) | Op::AppendKey(_) => {
-                self.split_footprint(node, block)
-            }
+            Op::AppendRows(op) => self.append_rows_footprint(op, 0, block),
+            Op::Attention(_)
+            | Op::AttentionWeights(_)
+            | Op::Softmax(_)
+            | Op::Dropout(_)
+            | Op::PartialAttention(_)
+            | Op::MergePartials(_)
+            | Op::TransposeQkv(_)
+            | Op::AppendKey(_) => self.split_footprint(node, block),
         }
     }
 
@@ -147,7 +175,9 @@ impl Graph {
         let sizes = self.score_sizes(scores);
         // `attention` works on batch entries, `attention_weights` on heads of them.
         let heads = match node.op {
-            Op::Attention(_) => block.batches.start * sizes.num_heads..block.batches.end * sizes.num_heads,
+            Op::Attention(_) | Op::PartialAttention(_) => {
+                block.batches.start * sizes.num_heads..block.batches.end * sizes.num_heads
+            }
             _ => block.batches.clone(),
         };
         let entries = heads.start / sizes.num_heads..(heads.end - 1) / sizes.num_heads + 1;
@@ -175,6 +205,25 @@ impl Graph {
         let [_, rows, cols] = self.space(node);
         let entries = block.batches.start / op.num_heads..(block.batches.end - 1) / op.num_heads + 1;
         whole_rows(&entries, &block.rows, rows, op.num_heads * cols)
+    }
+
+    /// New rows of all heads, whose columns are those of the cache.
+    fn appended_space(&self, op: &AppendRows) -> [usize; 3] {
+        let &[batch, rows, _] = self.value(op.rows.tensor).shape.axes() else {
+            unreachable!("the builder should have checked the rows");
+        };
+        [batch, rows, self.value(op.cache).shape.axes()[2]]
+    }
+
+    /// Of the cache (0) whole entries, for where rows go is known when they do; of the rows (1), of the lengths (2).
+    fn append_rows_footprint(&self, op: &AppendRows, index: usize, block: &Block) -> Range<usize> {
+        let [axes, rows] = [op.cache, op.rows.tensor].map(|id| self.value(id).shape.axes());
+        match index {
+            0 if axes[1] == 0 => 0..0,
+            0 => whole_rows(&block.batches, &(0..axes[1]), axes[1], axes[2]),
+            1 => whole_rows(&block.batches, &block.rows, rows[1], rows[2]),
+            _ => block.batches.start * 2..block.batches.end * 2,
+        }
     }
 
     fn append_key_footprint(&self, op: &AppendKey, index: usize, block: &Block) -> Range<usize> {

@@ -15,6 +15,8 @@ pub enum HostValue<'a> {
     U32(&'a HostTensor<u32>),
     /// For [`DType::Bool`].
     Bool(&'a HostTensor<bool>),
+    /// For [`DType::F16`].
+    F16(&'a HostTensor<half::f16>),
 }
 
 impl HostValue<'_> {
@@ -23,6 +25,7 @@ impl HostValue<'_> {
             Self::F32(tensor) => tensor.shape(),
             Self::U32(tensor) => tensor.shape(),
             Self::Bool(tensor) => tensor.shape(),
+            Self::F16(tensor) => tensor.shape(),
         }
     }
 
@@ -31,6 +34,7 @@ impl HostValue<'_> {
             Self::F32(_) => DType::F32,
             Self::U32(_) => DType::U32,
             Self::Bool(_) => DType::Bool,
+            Self::F16(_) => DType::F16,
         }
     }
 }
@@ -50,6 +54,12 @@ impl<'a> From<&'a HostTensor<u32>> for HostValue<'a> {
 impl<'a> From<&'a HostTensor<bool>> for HostValue<'a> {
     fn from(tensor: &'a HostTensor<bool>) -> Self {
         Self::Bool(tensor)
+    }
+}
+
+impl<'a> From<&'a HostTensor<half::f16>> for HostValue<'a> {
+    fn from(tensor: &'a HostTensor<half::f16>) -> Self {
+        Self::F16(tensor)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operations a graph is made of.
 
-use super::{CopyStrided, Custom, ValueId};
+use super::{AppendRows, CopyStrided, Custom, MergePartials, PartialAttention, ValueId};
 
 /// One operation; its inputs are values of the same graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,6 +9,8 @@ pub enum Op {
     Matmul(Matmul),
     /// Scaled, masked softmax over each row of scores.
     Softmax(Softmax),
+    /// Some weights of a softmax set to zero, the others scaled.
+    Dropout(Dropout),
     /// (B, L, H·d) → (B·H, L, d).
     TransposeQkv(TransposeHeads),
     /// (B·H, L, d) → (B, L, H·d).
@@ -17,8 +19,14 @@ pub enum Op {
     Attention(Attention),
     /// The weights of an attention whose scores were never stored.
     AttentionWeights(AttentionWeights),
+    /// What parts of the keys add to an attention.
+    PartialAttention(PartialAttention),
+    /// An attention of its parts.
+    MergePartials(MergePartials),
     /// (B, L, W) → (B, L + 1, W).
     AppendKey(AppendKey),
+    /// New rows of a cache, in place.
+    AppendRows(AppendRows),
     /// Parameters side by side.
     Pack(Pack),
     /// A tensor with gaps, put together or apart.
@@ -66,6 +74,19 @@ pub struct Softmax {
     pub band: KeyBand,
     /// Keys after all real ones that every query sees, whatever masks and lengths say (`bias_k`): 0 or 1.
     pub extra_keys: usize,
+}
+
+/// `output[bh][i][j] = weights[bh][i][j] · (kept ? 1 / (1 − p) : 0)`, as [`DropoutPattern`](super::DropoutPattern) says.
+///
+/// A hidden key's weight stays −0 (see [`Softmax`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dropout {
+    /// (B·H, Lq, columns).
+    pub weights: ValueId,
+    /// (4,): [`DropoutPattern::words`](super::DropoutPattern::words).
+    pub pattern: ValueId,
+    /// H, to find the batch entry and the head in the first axis of `weights`.
+    pub num_heads: usize,
 }
 
 /// Which keys a query sees by position: query `i` sees key `j` when `i + start ≤ j < i + end`.
@@ -182,6 +203,8 @@ pub struct Attention {
     pub value: Columns,
     /// Whether the statistics of each row are written too.
     pub statistics: bool,
+    /// Which weights are dropped, as in [`Dropout`]; the statistics are those before.
+    pub dropout: Option<ValueId>,
 }
 
 /// `exp(scores − largest) / sum` from the statistics of an [`Attention`]: (B·H, Lq, Lk + extra). A hidden key's weight is −0,
@@ -228,11 +251,15 @@ impl Op {
         match self {
             Self::Matmul(_) => "matmul",
             Self::Softmax(_) => "softmax",
+            Self::Dropout(_) => "dropout",
             Self::TransposeQkv(_) => "transpose_qkv",
             Self::TransposeOutput(_) => "transpose_output",
             Self::Attention(_) => "attention",
             Self::AttentionWeights(_) => "attention_weights",
+            Self::PartialAttention(_) => "partial_attention",
+            Self::MergePartials(_) => "merge_partials",
             Self::AppendKey(_) => "append_key",
+            Self::AppendRows(_) => "append_rows",
             Self::Pack(_) => "pack",
             Self::Copy(_) => "copy",
             Self::Custom(op) => &op.kernel.name,
@@ -245,17 +272,25 @@ impl Op {
         match self {
             Self::Matmul(op) => vec![Some(op.lhs), Some(op.rhs), op.bias],
             Self::Softmax(op) => vec![Some(op.scores), op.valid_lens, op.attend_mask, op.bias],
+            Self::Dropout(op) => vec![Some(op.weights), Some(op.pattern)],
             Self::TransposeQkv(op) | Self::TransposeOutput(op) => vec![Some(op.input)],
             Self::Attention(op) => {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
-                let masks = [valid_lens, attend_mask, bias];
-                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(masks).collect()
+                let others = [valid_lens, attend_mask, bias, op.dropout];
+                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(others).collect()
             }
             Self::AttentionWeights(op) => {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
                 vec![Some(query.tensor), Some(key.tensor), Some(op.attention), valid_lens, attend_mask, bias]
             }
+            Self::PartialAttention(op) => {
+                let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
+                let others = [valid_lens, attend_mask, bias, op.lengths];
+                [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(others).collect()
+            }
+            Self::MergePartials(op) => vec![Some(op.partials)],
             Self::AppendKey(op) => vec![Some(op.input), Some(op.key)],
+            Self::AppendRows(op) => vec![Some(op.cache), Some(op.rows.tensor), Some(op.lengths)],
             Self::Pack(op) => op.parts.iter().filter_map(|part| part.value).map(Some).collect(),
             Self::Copy(op) => vec![Some(op.input)],
             Self::Custom(op) => op.inputs.iter().copied().map(Some).collect(),

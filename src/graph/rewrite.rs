@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Attention, AttentionWeights, Columns, CopyStrided, Graph, GraphBuilder, Matmul, Op, Pack, PackPart, Scores,
-    Softmax, Source, ValueId,
+    Attention, AttentionWeights, Columns, CopyStrided, Dropout, Graph, GraphBuilder, Matmul, Op, Pack, PackPart,
+    Scores, Softmax, Source, ValueId,
 };
 use crate::error::Error;
 
@@ -56,8 +56,7 @@ impl Graph {
         let gone: BTreeSet<ValueId> = patterns.iter().flat_map(|pattern| pattern.gone.iter().copied()).collect();
         let mut copy = Copying::of(self);
         for (id, value) in self.values() {
-            let Some(pattern) = patterns.iter().find(|pattern| pattern.joined == id || pattern.weights == Some(id))
-            else {
+            let Some(pattern) = patterns.iter().find(|pattern| pattern.makes(id)) else {
                 if !gone.contains(&id) {
                     copy.value(id)?;
                 }
@@ -70,15 +69,21 @@ impl Graph {
                 unreachable!("an op should stay what it is");
             };
             let scores = attention.scores.clone();
-            let Some(weights) = pattern.weights else {
+            if !attention.statistics {
                 copy.ids[id.0] = copy.builder.attention(&value.name, attention)?;
                 continue;
-            };
+            }
             let whole = copy.builder.attention(&format!("{}.statistics", value.name), attention)?;
             copy.ids[id.0] = copy.builder.leading_columns(&value.name, whole, value.shape.axes())?;
-            let name = &self.value(weights).name;
-            copy.ids[weights.0] =
+            let name = &self.value(pattern.weights).name;
+            copy.ids[pattern.weights.0] =
                 copy.builder.attention_weights(name, AttentionWeights { scores, attention: whole })?;
+            if let Some((dropped, op)) = pattern.dropped.as_ref().filter(|(id, _)| self.outputs().contains(id)) {
+                let Op::Dropout(op) = Op::Dropout(op.clone()).on(&copy.ids) else {
+                    unreachable!("an op should stay what it is");
+                };
+                copy.ids[dropped.0] = copy.builder.dropout(&self.value(*dropped).name, op)?;
+            }
         }
         Ok(copy.finish())
     }
@@ -87,7 +92,12 @@ impl Graph {
     fn unfused(&self, index: usize) -> Option<Unfused> {
         let Op::TransposeOutput(join) = &self.nodes()[index].op else { return None };
         let Op::Matmul(product) = self.only_used_by(join.input)? else { return None };
-        let Op::Softmax(softmax) = self.made_by(product.lhs)? else { return None };
+        let dropped = match self.made_by(product.lhs)? {
+            Op::Dropout(op) => Some((product.lhs, op.clone())),
+            _ => None,
+        };
+        let weights = dropped.as_ref().map_or(product.lhs, |(_, op)| op.weights);
+        let Op::Softmax(softmax) = self.made_by(weights)? else { return None };
         let Op::Matmul(scores) = self.made_by(softmax.scores)? else { return None };
         let plain = |op: &Matmul| op.bias.is_none() && self.value(op.rhs).shape.rank() == 3;
         let fits = plain(product) && plain(scores) && scores.transpose_rhs && !scores.skip_hidden;
@@ -97,23 +107,32 @@ impl Graph {
         let [query, key, value] = [scores.lhs, scores.rhs, product.rhs].map(|heads| self.split(heads));
         let ((query, num_heads), (key, num_kv_heads), (value, value_heads)) = (query?, key?, value?);
         let widest = [query.count / num_heads, value.count / value_heads].into_iter().max()?;
-        if num_heads != softmax.num_heads || value_heads != num_kv_heads || widest > WIDEST_HEAD {
+        let drops_otherwise = dropped.as_ref().is_some_and(|(_, op)| op.num_heads != num_heads);
+        if num_heads != softmax.num_heads || value_heads != num_kv_heads || widest > WIDEST_HEAD || drops_otherwise {
             return None;
         }
         let Softmax { valid_lens, attend_mask, bias, scale, band, extra_keys, .. } = *softmax;
         let scores_of =
             Scores { query, key, valid_lens, attend_mask, bias, num_heads, num_kv_heads, scale, band, extra_keys };
-        let asked = self.outputs().contains(&product.lhs);
-        if self.uses(product.lhs) != 1 + usize::from(asked) {
+        let asked = |id: ValueId| self.outputs().contains(&id);
+        if [weights, product.lhs].into_iter().any(|id| self.uses(id) != 1 + usize::from(asked(id))) {
             return None;
         }
         let heads = [scores.lhs, scores.rhs, product.rhs];
-        let gone = heads.into_iter().filter(|&id| self.uses(id) == 1).chain([softmax.scores, product.lhs, join.input]);
+        let gone = heads.into_iter().filter(|&id| self.uses(id) == 1);
+        let gone = gone.chain([softmax.scores, weights, product.lhs, join.input]);
+        let dropout = dropped.as_ref().map(|(_, op)| op.pattern);
         Some(Unfused {
-            attention: Attention { scores: scores_of, value, statistics: asked },
+            attention: Attention {
+                scores: scores_of,
+                value,
+                statistics: asked(weights) || asked(product.lhs),
+                dropout,
+            },
             joined: self.nodes()[index].output,
-            weights: asked.then_some(product.lhs),
+            weights,
             gone: gone.collect(),
+            dropped,
         })
     }
 
@@ -179,20 +198,31 @@ impl Graph {
     /// The first of the streaming nodes that read a value, if nothing else does: they take it from any columns.
     fn streaming_user(&self, id: ValueId) -> Option<usize> {
         let reads = |index: &usize| self.nodes()[*index].op.operands().contains(&Some(id));
-        let streams = |index: usize| matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_));
+        let streams = |index: usize| {
+            matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_) | Op::PartialAttention(_))
+        };
         let mut users = (0..self.nodes().len()).filter(reads);
         let first = users.next()?;
-        (streams(first) && users.all(streams) && !self.outputs().contains(&id)).then_some(first)
+        if self.outputs().contains(&id) {
+            return None;
+        }
+        match &self.nodes()[first].op {
+            // Rows of a cache are read by whoever reads the cache.
+            Op::AppendRows(op) if op.rows.tensor == id && users.next().is_none() => {
+                self.streaming_user(self.nodes()[first].output)
+            }
+            _ => (streams(first) && users.all(streams)).then_some(first),
+        }
     }
 
     /// Whether an attention in it never stores its scores.
     pub(crate) fn streams(&self) -> bool {
-        self.nodes().iter().any(|node| matches!(node.op, Op::Attention(_)))
+        self.nodes().iter().any(|node| matches!(node.op, Op::Attention(_) | Op::PartialAttention(_)))
     }
 
-    /// Whether a value is the weights of a softmax.
+    /// Whether a value is the weights of a softmax, or what dropout leaves of them.
     pub(crate) fn is_softmax(&self, id: ValueId) -> bool {
-        matches!(self.made_by(id), Some(Op::Softmax(_)))
+        matches!(self.made_by(id), Some(Op::Softmax(_) | Op::Dropout(_)))
     }
 
     fn made_by(&self, id: ValueId) -> Option<&Op> {
@@ -224,26 +254,36 @@ impl Graph {
 struct Unfused {
     attention: Attention,
     joined: ValueId,
-    /// Where the weights are asked for.
-    weights: Option<ValueId>,
-    /// Values that nobody needs any more.
+    /// What the softmax gave.
+    weights: ValueId,
+    /// What dropout left of it.
+    dropped: Option<(ValueId, Dropout)>,
+    /// Values that nobody needs any more, but for those that are asked for.
     gone: Vec<ValueId>,
 }
 
+impl Unfused {
+    /// Whether a value of the old graph is made by the streaming op, or from what it gives.
+    fn makes(&self, id: ValueId) -> bool {
+        let dropped = self.dropped.as_ref().map(|(dropped, _)| *dropped);
+        self.joined == id || self.weights == id || dropped == Some(id)
+    }
+}
+
 /// A graph that is built again, value by value.
-struct Copying<'a> {
+pub(super) struct Copying<'a> {
     graph: &'a Graph,
-    builder: GraphBuilder,
+    pub(super) builder: GraphBuilder,
     /// For each value of the old graph, the one of the new.
-    ids: Vec<ValueId>,
+    pub(super) ids: Vec<ValueId>,
 }
 
 impl<'a> Copying<'a> {
-    fn of(graph: &'a Graph) -> Self {
+    pub(super) fn of(graph: &'a Graph) -> Self {
         Self { graph, builder: GraphBuilder::new(), ids: vec![ValueId(0); graph.values().count()] }
     }
 
-    fn value(&mut self, id: ValueId) -> Result<(), Error> {
+    pub(super) fn value(&mut self, id: ValueId) -> Result<(), Error> {
         self.value_with(id, &BTreeMap::new())
     }
 
@@ -289,7 +329,7 @@ impl<'a> Copying<'a> {
         self.builder.matmul(&names, Matmul { lhs, rhs, bias, transpose_rhs: false, group: 1, skip_hidden: false })
     }
 
-    fn finish(self) -> Graph {
+    pub(super) fn finish(self) -> Graph {
         let outputs: Vec<_> = self.graph.outputs().iter().map(|id| self.ids[id.0]).collect();
         self.builder.finish(&outputs)
     }
@@ -319,6 +359,8 @@ impl Op {
         match self {
             Self::Attention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
             Self::AttentionWeights(op) => vec![&mut op.scores.query, &mut op.scores.key],
+            Self::PartialAttention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
+            Self::AppendRows(op) => vec![&mut op.rows],
             _ => Vec::new(),
         }
     }

@@ -113,6 +113,7 @@ impl Graph {
         let next = &self.nodes()[index + 1];
         let row_by_row = match &next.op {
             Op::Softmax(op) => op.scores == node.output,
+            Op::Dropout(op) => op.weights == node.output,
             Op::Matmul(op) => op.lhs == node.output,
             _ => false,
         };
@@ -252,7 +253,7 @@ impl Chain<'_> {
                 let most = match dtype {
                     _ if self.is_scratch(value) => SCRATCH_BYTES,
                     DType::Bool => MOST_BITS_BYTES,
-                    DType::F32 | DType::U32 => u64::MAX,
+                    DType::F32 | DType::U32 | DType::F16 => u64::MAX,
                 };
                 let have = self.limits.binding_bytes.min(most);
                 let need = window_bytes(dtype, &range, self.limits.alignment);
@@ -301,6 +302,7 @@ pub(crate) fn window_start(dtype: DType, element: usize, alignment: u64) -> u64 
     let byte = match dtype {
         DType::F32 | DType::U32 => element as u64 * 4,
         DType::Bool => element as u64 / 8,
+        DType::F16 => element as u64 * 2,
     };
     byte / alignment * alignment
 }

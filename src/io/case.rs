@@ -43,6 +43,7 @@ const TENSORS: [&str; 8] =
 ///         key: None,
 ///         value: None,
 ///         mask: Mask { causal: true, ..Mask::default() },
+///         training: None,
 ///     },
 ///     weights: None, // core attention
 ///     expected: Expected::default(),
@@ -62,7 +63,8 @@ pub struct Case {
     pub tokens: Option<Vec<Vec<String>>>,
     /// What the file says, overridden by [`CaseOptions::overrides`].
     pub settings: Settings,
-    /// Query, key, value and masks. `causal`, `query_offset` and `window` of the settings have gone into the mask.
+    /// Query, key, value and masks. `causal`, `query_offset` and `window` of the settings have gone into the mask, `dropout`
+    /// and `seed` into the training.
     pub inputs: AttentionInputs,
     /// The projections; `None` means core attention.
     pub weights: Option<Weights>,
@@ -183,13 +185,8 @@ impl Case {
     /// The layer that the case describes.
     ///
     /// # Errors
-    /// Those of [`Case::config`] and [`MultiHeadAttention::new`]; [`Error::Invalid`] for a case that asks for dropout.
+    /// Those of [`Case::config`] and [`MultiHeadAttention::new`].
     pub fn attention(&self) -> Result<MultiHeadAttention, Error> {
-        if let Some(dropout) = self.settings.dropout.filter(|&dropout| dropout > 0.0) {
-            return Err(Error::Invalid(format!(
-                "dropout {dropout} asks for training, which is not supported; set it to 0 or remove it to evaluate"
-            )));
-        }
         match &self.weights {
             Some(weights) => MultiHeadAttention::new(self.config()?, weights.clone()),
             None => MultiHeadAttention::core(self.config()?),

@@ -66,7 +66,7 @@ pub struct Settings {
     /// t of |got − expected| ≤ t·(1 + |expected|); finite, at least 0; by default 1e-4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
-    /// The probability, 0 to 1, of dropping a weight in training; by default evaluation.
+    /// The probability, 0 to 1, of dropping a weight; above 0 the call is one of training and needs a seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
     /// What the pattern of dropped weights follows from.

@@ -46,6 +46,7 @@ params! {
         valid_lens_base: u32,
         mask_base: u32,
         bias_base: u32,
+        pattern_base: u32,
         out_base: u32,
         value_parts: u32,
         grid_width: u32,
@@ -59,7 +60,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
         wgsl: include_str!("../../shaders/attention_row.wgsl"),
         slots: &BUFFERS,
         params: Params::LAYOUT,
-        overrides: &["HAS_MASK", "HAS_BIAS"],
+        overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT"],
     },
     Kernel {
         name: TILED,
@@ -67,7 +68,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
         wgsl: include_str!("../../shaders/attention_tiled.wgsl"),
         slots: &BUFFERS,
         params: Params::LAYOUT,
-        overrides: &["HAS_MASK", "HAS_BIAS"],
+        overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT"],
     },
     Kernel {
         name: TEXELS,
@@ -80,24 +81,36 @@ pub(super) static KERNELS: [Kernel; 4] = [
             Slot::Read(3),
             Slot::Read(4),
             Slot::Read(5),
+            Slot::Read(6),
             Slot::Write,
             Slot::WriteTexels,
         ],
         params: Params::LAYOUT,
-        overrides: &["HAS_MASK", "HAS_BIAS", "OUT_TEXELS"],
+        overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT", "OUT_TEXELS"],
     },
     Kernel {
         name: "attention_weights",
         op: "attention_weights",
         wgsl: include_str!("../../shaders/attention_weights.wgsl"),
-        slots: &BUFFERS,
+        slots: WEIGHTS_BUFFERS,
         params: Params::LAYOUT,
         overrides: &["HAS_MASK", "HAS_BIAS"],
     },
 ];
 
-const BUFFERS: [Slot; 7] =
-    [Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Read(4), Slot::Read(5), Slot::Write];
+const BUFFERS: [Slot; 8] = [
+    Slot::Read(0),
+    Slot::Read(1),
+    Slot::Read(2),
+    Slot::Read(3),
+    Slot::Read(4),
+    Slot::Read(5),
+    Slot::Read(6),
+    Slot::Write,
+];
+/// Weights are recovered as they are before any is dropped.
+const WEIGHTS_BUFFERS: &[Slot] =
+    &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Read(4), Slot::Read(5), Slot::Write];
 
 pub(super) const TEXELS: &str = "attention_texels";
 const TILED: &str = "attention_tiled";
@@ -159,7 +172,9 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             // Tiles of at least four keys, or of 16 of a wide head, which is gone through group by group; and some more on
             // either side.
             let [keys, rolled] = if head_dim.max(value_dim) <= NARROW { [4, 0] } else { [16, head_dim / FOUR] };
-            (num_keys / keys + 4) * (1 + rolled)
+            // A group of four keys of which some are dropped, for each of up to four rows; a tile may begin inside one.
+            let groups = if op.dropout.is_some() { 2 * num_keys + 32 } else { 0 };
+            (num_keys / keys + 4) * (1 + rolled) + groups
         }
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
         _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
@@ -228,19 +243,24 @@ fn form(op: &Attention, request: &Request<'_>) -> Form {
 
 pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
     let Form { kernel, text_constants, rows, value_parts } = form(op, request);
-    let Scores { attend_mask, bias, num_heads, num_kv_heads, .. } = op.scores;
+    let Scores { num_heads, num_kv_heads, .. } = op.scores;
     let group_rows = request.block.rows.len() * (num_heads / num_kv_heads);
     let blocks = group_rows.div_ceil(rows) * value_parts * num_kv_heads * request.block.batches.len();
     let workgroups = fold(blocks as u64, request.profile);
-    let mut constants = vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())];
+    let mut constants = masks_of(&op.scores);
+    constants.push(("HAS_DROPOUT", op.dropout.is_some()));
     if kernel == TEXELS {
         constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
     }
+    let &[ref operands @ .., pattern_base, out_base] = request.bases else {
+        unreachable!("an attention should have seven operands and an output");
+    };
     let params = Params {
+        pattern_base,
         statistics: op.statistics.into(),
         value_parts: size(value_parts),
         grid_width: workgroups[0],
-        ..params(&op.scores, op.value, widths(op)[1], request)
+        ..params(&op.scores, op.value, widths(op)[1], request, (operands, out_base))
     };
     Launch {
         kernel: Chosen::Ours(kernel),
@@ -254,17 +274,22 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
 
 pub(super) fn launch_weights(op: &AttentionWeights, request: &Request<'_>) -> Launch {
     let Request { graph, block, .. } = request;
-    let Scores { attend_mask, bias, .. } = op.scores;
     let columns = graph.value(request.node.output).shape.axes()[2];
     let tiles = columns.div_ceil(WEIGHTS_TILE) as u64 * block.rows.len().div_ceil(WEIGHTS_TILE) as u64;
     let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
     // In place of the values stands the attention whose statistics follow its H·dv columns.
     let value_dim = statistics_columns(op, request) / op.scores.num_heads;
     let statistics = Columns { tensor: op.attention, first: value_dim * op.scores.num_heads, count: 0 };
-    let params = Params { grid_width: workgroups[0], ..params(&op.scores, statistics, value_dim, request) };
+    let &[ref operands @ .., out_base] = request.bases else {
+        unreachable!("attention_weights should have six operands and an output");
+    };
+    let params = Params {
+        grid_width: workgroups[0],
+        ..params(&op.scores, statistics, value_dim, request, (operands, out_base))
+    };
     Launch {
         kernel: Chosen::Ours("attention_weights"),
-        constants: vec![("HAS_MASK", attend_mask.is_some()), ("HAS_BIAS", bias.is_some())],
+        constants: masks_of(&op.scores),
         text_constants: Vec::new(),
         // Of 16 words of a head: one, 16 products.
         rounds: (op.scores.query.count / op.scores.num_heads).div_ceil(WEIGHTS_TILE) as u64 * 17,
@@ -282,12 +307,23 @@ fn statistics_columns(op: &AttentionWeights, request: &Request<'_>) -> usize {
     }
 }
 
-fn params(scores: &Scores, value: Columns, value_dim: usize, request: &Request<'_>) -> Params {
+fn masks_of(scores: &Scores) -> Vec<(&'static str, bool)> {
+    vec![("HAS_MASK", scores.attend_mask.is_some()), ("HAS_BIAS", scores.bias.is_some())]
+}
+
+/// What both families share; `bases` are those of query, key, value, lengths, mask and bias, and of the output.
+fn params(
+    scores: &Scores,
+    value: Columns,
+    value_dim: usize,
+    request: &Request<'_>,
+    (operands, out_base): (&[u32], u32),
+) -> Params {
     let Request { graph, node, block, .. } = request;
     let sizes = graph.score_sizes(scores);
     let masks = MaskPlaces::new(graph, sizes, [scores.valid_lens, scores.attend_mask, scores.bias]);
-    let &[query_base, key_base, value_base, valid_lens_base, mask_base, bias_base, out_base] = request.bases else {
-        unreachable!("a streaming op should have six operands and an output");
+    let &[query_base, key_base, value_base, valid_lens_base, mask_base, bias_base] = operands else {
+        unreachable!("a streaming op should have scores and values");
     };
     let stride = |id: ValueId| wrapped(graph.value(id).shape.axes()[2] as u64);
     Params {
@@ -328,6 +364,7 @@ fn params(scores: &Scores, value: Columns, value_dim: usize, request: &Request<'
         valid_lens_base,
         mask_base,
         bias_base,
+        pattern_base: 0,
         out_base,
         value_parts: 1,
         grid_width: 0,

@@ -52,7 +52,9 @@ impl Times<'_> {
     }
 
     fn last_read(&self, id: ValueId) -> Option<usize> {
-        let reads = |dispatch: &Dispatch| self.graph.nodes()[dispatch.node].op.operands().contains(&Some(id));
+        let lies_there = |operand: ValueId| self.graph.resident(operand) == id;
+        let operands = |dispatch: &Dispatch| self.graph.nodes()[dispatch.node].op.operands().into_iter().flatten();
+        let reads = |dispatch: &Dispatch| operands(dispatch).any(lies_there);
         self.dispatches.iter().rposition(reads)
     }
 

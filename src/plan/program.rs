@@ -141,6 +141,7 @@ fn own_buffers(graph: &Graph, texels: &BTreeSet<ValueId>) -> Vec<(ValueId, u64)>
     let own = |id: ValueId, source: Source| match source {
         Source::Input => true,
         Source::Parameter => read(id),
+        Source::Node(_) if graph.resident(id) != id => false,
         Source::Node(index) => graph.outputs().contains(&id) || (graph.nodes()[index].is_packing() && read(id)),
     };
     let values = graph.values().filter(|&(id, value)| own(id, value.source));
@@ -174,7 +175,7 @@ fn share(graph: &Graph, schedule: &Schedule, texels: &BTreeSet<ValueId>) -> (Vec
     let last = schedule.steps.len();
     let mut newcomers: Vec<(ValueId, RangeInclusive<usize>)> = graph
         .values()
-        .filter(|(id, _)| homes[id.0].is_none() || texels.contains(id))
+        .filter(|&(id, _)| graph.resident(id) == id && (homes[id.0].is_none() || texels.contains(&id)))
         .filter_map(|(id, value)| {
             let passing = matches!(value.source, Source::Node(index) if !graph.nodes()[index].is_packing());
             Some((id, if passing { lifetimes[id.0].clone()? } else { 0..=last }))
@@ -190,6 +191,9 @@ fn share(graph: &Graph, schedule: &Schedule, texels: &BTreeSet<ValueId>) -> (Vec
             let bytes = buffer_bytes(stored_bytes(graph, schedule, id));
             homes[id.0] = Some(Home::Shared(buffers.take(bytes, &life)));
         }
+    }
+    for (id, _) in graph.values() {
+        homes[id.0] = homes[graph.resident(id).0];
     }
     let rows = textures.0.into_iter().map(|(rows, _)| u32::try_from(rows).unwrap_or(u32::MAX)).collect();
     (homes, buffers.0.into_iter().map(|(bytes, _)| bytes).collect(), Textures { rows, homes: in_textures })
@@ -354,10 +358,11 @@ impl Compiler<'_> {
         // Of a value that is never stored whole, the buffer holds this block from its first byte on.
         let stored_from = if self.schedule.scratch.contains(&id) { range.start } else { 0 };
         let dtype = self.graph.value(id).dtype;
-        let place = self.storage.places.get(&id);
+        let place = self.storage.places.get(&self.graph.resident(id));
         let of_bytes = |bytes: u64| match dtype {
             DType::F32 | DType::U32 => bytes / 4,
             DType::Bool => bytes * 8,
+            DType::F16 => bytes / 2,
         };
         let origin = of_bytes(place.map_or(0, |place| place.offset));
         let shift = usize::try_from(origin).expect("an offset inside a buffer should fit");

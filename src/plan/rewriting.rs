@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{PlanOptions, Tensor};
 use crate::error::Error;
 use crate::gpu::{AdapterKind, DeviceProfile};
-use crate::graph::{Attention, Fuse, Graph, Scores, ValueId};
+use crate::graph::{Attention, Fuse, Graph, Scores, Split, ValueId};
 use crate::kernels::{self, texels};
 
 /// Scores of wide heads are stored up to this size.
@@ -17,6 +17,7 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
     check_names(&options.preferred_kernels)?;
     let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, options);
     let fused = graph.fused(&fuse)?;
+    let fused = fused.shared_out(&|graph, attention| splits(graph, attention, profile, options))?;
     if !options.rewriting.pack {
         return Ok(fused);
     }
@@ -46,6 +47,17 @@ fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options:
         Fuse::Auto => gains && !asks_weights && !writes_what_it_reads(graph, attention, options),
     };
     wanted && sees_all_keys(graph, attention, profile) && kernels::attention::streams(graph, attention, profile)
+}
+
+/// How the keys of an attention are shared out among workgroups, if they are.
+fn splits(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options: &PlanOptions) -> Option<Split> {
+    let in_fours = |id: ValueId| {
+        let tensor = options.tensors.get(&graph.value(id).name);
+        tensor.is_none_or(|tensor| tensor.offset().is_multiple_of(16))
+    };
+    let kept = [attention.scores.key.tensor, attention.value.tensor];
+    let split = kernels::partial_attention::split_of(graph, attention, profile, &options.preferred_kernels)?;
+    kept.into_iter().all(in_fours).then_some(split)
 }
 
 /// Whether llvmpipe gains by streaming: much work from textures, or so little from buffers that dispatches cost more.

@@ -26,6 +26,7 @@ fn write(queue: &wgpu::Queue, buffer: &wgpu::Buffer, value: HostValue<'_>) {
         HostValue::F32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
         HostValue::U32(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(tensor.data())),
         HostValue::Bool(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(&packed(tensor.data()))),
+        HostValue::F16(tensor) => queue.write_buffer(buffer, 0, bytemuck::cast_slice(&paired(tensor.data()))),
     }
 }
 
@@ -38,7 +39,7 @@ pub(super) fn constants<'a>(
         .iter()
         .filter_map(|&(id, _, value)| match value {
             HostValue::F32(tensor) => Some((id, tensor.data())),
-            HostValue::U32(_) | HostValue::Bool(_) => None,
+            HostValue::U32(_) | HostValue::Bool(_) | HostValue::F16(_) => None,
         })
         .collect();
     let packed = graph.nodes().iter().filter_map(|node| {
@@ -63,6 +64,12 @@ pub(super) fn fill(queue: &wgpu::Queue, buffer: &wgpu::Buffer, word: u32) {
         queue.write_buffer(buffer, offset, &bytes[..end]);
         offset += piece;
     }
+}
+
+/// Halves two to a word, lower half first.
+fn paired(values: &[half::f16]) -> Vec<u32> {
+    let bits = |value: Option<&half::f16>| value.map_or(0, |value| u32::from(value.to_bits()));
+    values.chunks(2).map(|pair| bits(pair.first()) | bits(pair.get(1)) << 16).collect()
 }
 
 /// Truth values 32 to a word, lowest bit first.

@@ -1,9 +1,10 @@
 //! `attention` and `attention_weights` on the CPU: a row of scores at a time, then its softmax, then the weighted sum.
 
+use super::dropout::factor;
 use super::softmax::{Masks, Row, normalise};
 use super::view::{Real, View, is_hidden};
 use crate::graph::footprint::Block;
-use crate::graph::{Columns, ScoreSizes};
+use crate::graph::{Columns, DropoutPattern, ScoreSizes};
 
 /// Heads side by side in columns of rows of `stride` elements.
 #[derive(Clone, Copy)]
@@ -22,7 +23,7 @@ impl<'a, T: Real> Heads<'a, T> {
     }
 
     /// One head of one row.
-    fn row(&self, row: usize, head: usize) -> &'a [T] {
+    pub(super) fn row(&self, row: usize, head: usize) -> &'a [T] {
         let first = row * self.stride + self.columns.first + head * self.width();
         self.data.slice(first..first + self.width())
     }
@@ -39,12 +40,12 @@ pub(super) struct Scores<'a, T> {
 
 impl<T: Real> Scores<'_, T> {
     /// The key/value head that a query head reads.
-    fn kv_head(&self, head: usize) -> usize {
+    pub(super) fn kv_head(&self, head: usize) -> usize {
         head / (self.query.count / self.key.count)
     }
 
     /// Scores of one query, `None` for hidden keys.
-    fn fill(&self, row: Row, visible: &mut [Option<T>]) {
+    pub(super) fn fill(&self, row: Row, visible: &mut [Option<T>]) {
         let query = self.query.row(row.entry * self.masks.sizes.num_queries + row.query, row.head);
         for (key, seen) in visible.iter_mut().enumerate() {
             let other = self.key.row(row.entry * self.num_columns + key, self.kv_head(row.head));
@@ -54,37 +55,48 @@ impl<T: Real> Scores<'_, T> {
     }
 }
 
-/// `joined[b][i][h] = softmax(scores) · value`; with `statistics`, each head's largest score and sum behind the heads of a row.
-/// `width` is the output's; `write(index, row)` takes each row.
+/// What is computed of an attention.
+pub(super) struct Form {
+    /// Columns of the output.
+    pub(super) width: usize,
+    /// Whether each head's largest score and sum follow the heads of a row.
+    pub(super) statistics: bool,
+    /// Which weights are dropped.
+    pub(super) dropout: Option<DropoutPattern>,
+}
+
+/// `joined[b][i][h] = dropout(softmax(scores)) · value`; `write(index, row)` takes each row.
 pub(super) fn attention<T: Real>(
     scores: &Scores<'_, T>,
     value: Heads<'_, T>,
-    [width, statistics]: [usize; 2],
+    form: &Form,
     block: &Block,
     mut write: impl FnMut(usize, &[T]),
 ) {
     let ScoreSizes { num_heads, num_queries, .. } = scores.masks.sizes;
     let mut visible = vec![None; scores.num_columns];
     let mut weights = vec![T::zero(); scores.num_columns];
-    let mut joined = vec![T::zero(); width];
+    let mut joined = vec![T::zero(); form.width];
     for entry in block.batches.clone() {
         for query in block.rows.clone() {
             joined.fill(T::zero());
             let (heads, behind) = joined.split_at_mut(num_heads * value.width());
             for (head, out) in heads.chunks_exact_mut(value.width()).enumerate() {
-                scores.fill(Row { entry, head, query }, &mut visible);
+                let place = Row { entry, head, query };
+                scores.fill(place, &mut visible);
                 let row = normalise(&visible, &mut weights);
                 for (key, &weight) in weights.iter().enumerate().filter(|(_, weight)| !is_hidden(**weight)) {
+                    let weight = form.dropout.map_or(weight, |pattern| weight * factor(&pattern, place, key));
                     let other = value.row(entry * scores.num_columns + key, scores.kv_head(head));
                     for (out, &y) in out.iter_mut().zip(other) {
                         *out += weight * y;
                     }
                 }
-                if statistics > 0 {
+                if form.statistics {
                     behind[head * 2..head * 2 + 2].copy_from_slice(&row);
                 }
             }
-            write((entry * num_queries + query) * width, &joined);
+            write((entry * num_queries + query) * form.width, &joined);
         }
     }
 }

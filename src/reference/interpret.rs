@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::append_key::append_key;
-use super::attention::{self, Scores, attention, attention_weights};
+use super::append_rows::append_rows;
+use super::attention::{self, Form, Scores, attention, attention_weights};
 use super::copy::copy;
+use super::dropout::dropout;
 use super::matmul::{self, matmul};
 use super::pack::{Part, pack};
+use super::partial_attention::{SharingOut, merge_partials, partial_attention};
 use super::softmax::{Masks, softmax};
 use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
@@ -14,8 +17,8 @@ use crate::error::Error;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step};
 use crate::graph::{
-    self, Columns, Custom, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes, Source, TransposeHeads,
-    ValueId,
+    self, Columns, Custom, DType, DropoutPattern, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes,
+    Source, TransposeHeads, ValueId,
 };
 use crate::shape::HostTensor;
 
@@ -74,6 +77,9 @@ fn interpret_within<T: Real>(
             HostValue::F32(tensor) => Stored::Real { data: tensor.data().iter().map(|&x| T::of(x)).collect(), base: 0 },
             HostValue::U32(tensor) => Stored::Integers(tensor.data()),
             HostValue::Bool(tensor) => Stored::Bools(tensor.data()),
+            HostValue::F16(tensor) => {
+                Stored::Real { data: tensor.data().iter().map(|x| T::of(x.to_f32())).collect(), base: 0 }
+            }
         };
     }
     let schedule = Schedule::new(graph, limits, &BTreeSet::new())?;
@@ -108,7 +114,10 @@ struct Memory<'a, T> {
 impl<T: Real> Memory<'_, T> {
     fn run(&mut self, step: &Step, scratch: bool) -> Result<(), Error> {
         let node = &self.graph.nodes()[step.node];
-        let (mut data, base) = self.output_storage(step, scratch)?;
+        let (mut data, base) = match node.op.in_place() {
+            Some(operand) => self.taken(operand, node.output),
+            None => self.output_storage(step, scratch)?,
+        };
         let write = |index: usize, row: &[T]| data[index - base..index - base + row.len()].copy_from_slice(row);
         let block = &step.block;
         let [_, rows, cols] = self.graph.space(node);
@@ -130,11 +139,29 @@ impl<T: Real> Memory<'_, T> {
                 let masks = self.masks(ids, self.graph.softmax_sizes(op), op.scale, op.band);
                 softmax(&masks, self.real(op.scores), cols, block, write);
             }
+            Op::Dropout(op) => {
+                let pattern = DropoutPattern::from_words(self.integers(op.pattern));
+                dropout(&pattern, op.num_heads, self.real(op.weights), [rows, cols], block, write);
+            }
             Op::Attention(op) => {
                 let value = self.heads(op.value, op.scores.num_kv_heads);
-                attention(&self.scores(&op.scores), value, [cols, usize::from(op.statistics)], block, write);
+                let pattern = op.dropout.map(|id| DropoutPattern::from_words(self.integers(id)));
+                let form = Form { width: cols, statistics: op.statistics, dropout: pattern };
+                attention(&self.scores(&op.scores), value, &form, block, write);
             }
             Op::AttentionWeights(op) => attention_weights(&self.scores(&op.scores), block, write),
+            Op::PartialAttention(op) => {
+                let value = self.heads(op.value, op.scores.num_kv_heads);
+                let mut scores = self.scores(&op.scores);
+                let cached = op.lengths.map(|id| (self.integers(id), op.scores.band));
+                // The band of a cached query starts at its position.
+                scores.masks.band = if cached.is_some() { KeyBand::ALL } else { op.scores.band };
+                let parts = SharingOut { cached, parts: op.parts, keys: op.keys, value_dim: op.value_dim };
+                partial_attention(&scores, value, &parts, block, write);
+            }
+            Op::MergePartials(op) => {
+                merge_partials(self.real(op.partials), [rows, cols], [op.num_heads, op.parts], block, write);
+            }
             Op::Pack(op) => {
                 let part = |part: &PackPart| Part { data: part.value.map(|id| self.real(id).data), count: part.count };
                 let axes = self.graph.value(node.output).shape.axes();
@@ -144,6 +171,13 @@ impl<T: Real> Memory<'_, T> {
             Op::TransposeQkv(op) => transpose_qkv(heads(op, rows, cols), self.real(op.input), block, write),
             Op::TransposeOutput(op) => transpose_output(heads(op, rows, cols), self.real(op.input), block, write),
             Op::AppendKey(op) => append_key([rows - 1, cols], self.real(op.input), self.real(op.key), block, write),
+            Op::AppendRows(op) => {
+                let cache = self.graph.value(op.cache);
+                let sizes = [rows, cache.shape.axes()[1], cols];
+                let round = |x: T| if cache.dtype == DType::F16 { x.halved() } else { x };
+                let from = self.heads(op.rows, op.num_heads);
+                append_rows(from, self.integers(op.lengths), sizes, block, round, &mut data);
+            }
             Op::Copy(op) => copy(op, self.real(op.input), block, write),
             Op::Custom(op) => self.custom(op, &mut data)?,
         }
@@ -196,6 +230,16 @@ impl<T: Real> Memory<'_, T> {
             *output = T::of_f64(computed);
         }
         Ok(())
+    }
+
+    /// What an op works on in place: the operand, or what an earlier block has made of it.
+    fn taken(&mut self, operand: ValueId, output: ValueId) -> (Vec<T>, usize) {
+        for id in [output, operand] {
+            if let Stored::Real { data, base } = std::mem::replace(&mut self.stored[id.0], Stored::Absent) {
+                return (data, base);
+            }
+        }
+        (Vec::new(), 0)
     }
 
     /// Room for what a step writes: the whole value, kept from step to step, or one block of it.

@@ -2,12 +2,17 @@
 
 use std::ops::Range;
 
+use half::f16;
+
 /// A floating-point type to compute in: `f64` for the oracle, `f32` for the CPU device.
 pub trait Real: num_traits::Float + std::ops::AddAssign + Send + Sync + 'static {
     /// From a stored number, exactly.
     fn of(value: f32) -> Self;
     /// From a setting, rounded.
     fn of_f64(value: f64) -> Self;
+    /// As a 16-bit float stores it: the nearest, ties to even.
+    #[must_use]
+    fn halved(self) -> Self;
 }
 
 impl Real for f32 {
@@ -18,6 +23,9 @@ impl Real for f32 {
     fn of_f64(value: f64) -> Self {
         value as f32
     }
+    fn halved(self) -> Self {
+        f16::from_f32(self).to_f32()
+    }
 }
 
 impl Real for f64 {
@@ -26,6 +34,9 @@ impl Real for f64 {
     }
     fn of_f64(value: f64) -> Self {
         value
+    }
+    fn halved(self) -> Self {
+        f16::from_f64(self).to_f64()
     }
 }
 

@@ -8,7 +8,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::device::browsers_kernels;
 use super::object::object;
 use crate::{
-    AttentionInputs, CallShape, Error, Fuse, HostTensor, Linear, Mask, PlanOptions, Progress, Rewriting, Shape, Weights,
+    AttentionInputs, CallShape, Error, Fuse, HostTensor, Linear, Mask, PlanOptions, Progress, Rewriting, Shape,
+    Training, Weights,
 };
 
 #[wasm_bindgen]
@@ -49,6 +50,8 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     fn window(this: &JsCall) -> Option<u64>;
     #[wasm_bindgen(method, getter)]
+    fn training(this: &JsCall) -> Option<JsTraining>;
+    #[wasm_bindgen(method, getter)]
     pub(super) fn scale(this: &JsCall) -> Option<f64>;
     #[wasm_bindgen(method, getter)]
     pub(super) fn temperature(this: &JsCall) -> f64;
@@ -67,6 +70,18 @@ extern "C" {
     /// How many rows of each batch entry count.
     #[wasm_bindgen(method, getter)]
     pub(super) fn counted(this: &JsCall) -> Option<Vec<u32>>;
+
+    /// Which weights are dropped.
+    #[derive(Clone, Debug)]
+    pub type JsTraining;
+    #[wasm_bindgen(method, getter)]
+    fn dropout(this: &JsTraining) -> f64;
+    #[wasm_bindgen(method, getter)]
+    fn seed(this: &JsTraining) -> u64;
+    #[wasm_bindgen(method, getter)]
+    fn step(this: &JsTraining) -> u64;
+    #[wasm_bindgen(method, getter, js_name = returnsDropped)]
+    fn returns_dropped(this: &JsTraining) -> bool;
 
     /// What a case file says besides its call.
     #[derive(Clone, Debug)]
@@ -150,7 +165,8 @@ impl JsCall {
             window: self.window(),
         };
         let query = self.query().tensor()?;
-        Ok(AttentionInputs { query, key: optional(self.key())?, value: optional(self.value())?, mask })
+        let training = self.training().map(|training| training.numbers());
+        Ok(AttentionInputs { query, key: optional(self.key())?, value: optional(self.value())?, mask, training })
     }
 
     /// The shapes of the call.
@@ -166,6 +182,8 @@ impl JsCall {
             causal: self.causal(),
             query_offset: self.query_offset(),
             window: self.window(),
+            training: self.training().is_some(),
+            returns_dropped: self.training().is_some_and(|training| training.returns_dropped()),
         }
     }
 
@@ -179,6 +197,17 @@ impl JsCall {
         };
         let rewriting = Rewriting { fuse, ..Rewriting::default() };
         Ok(PlanOptions { preferred_kernels, rewriting, ..PlanOptions::default() })
+    }
+}
+
+impl JsTraining {
+    fn numbers(&self) -> Training {
+        Training {
+            dropout: self.dropout(),
+            seed: self.seed(),
+            step: self.step(),
+            returns_dropped: self.returns_dropped(),
+        }
     }
 }
 

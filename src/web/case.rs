@@ -9,7 +9,7 @@ use super::device::Place;
 use super::fault::Fault;
 use super::layer::Layer;
 use super::object::{axes, integer, object, optional_tensor, plain, set, tensor};
-use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mask, Settings};
+use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mask, Settings, Training};
 
 /// Opens the bytes of a case file: `OpenedCase` of the package, with a [`Layer`] as `layer`.
 ///
@@ -18,7 +18,7 @@ use crate::{AttentionInputs, Case, CaseOptions, Error, Expected, HostTensor, Mas
 #[wasm_bindgen(js_name = openCase)]
 pub fn open_case(place: &Place, bytes: &[u8]) -> Result<JsValue, Fault> {
     let case = Case::from_bytes(bytes, &CaseOptions::default())?;
-    // Says what a layer of its parts would not: that dropout asks for training.
+    // Before a layer is made of its parts: the file's own names say what does not fit.
     case.attention()?.check(&case.inputs)?;
     let named = case.tokens.as_ref().map_or(0, Vec::len);
     (0..named).try_for_each(|entry| case.tokens_of(entry).map(|_| ()))?;
@@ -72,7 +72,7 @@ impl Layer {
 
 /// `AttentionInputs` of the package.
 fn inputs_told(inputs: &AttentionInputs) -> JsValue {
-    let AttentionInputs { query, key, value, mask } = inputs;
+    let AttentionInputs { query, key, value, mask, training } = inputs;
     let Mask { valid_lens, attend_mask, bias, causal, query_offset, window } = mask;
     object([
         ("query", tensor(query)),
@@ -84,6 +84,16 @@ fn inputs_told(inputs: &AttentionInputs) -> JsValue {
         ("causal", (*causal).into()),
         ("queryOffset", integer((*query_offset).into())),
         ("window", window.map_or(JsValue::NULL, |window| integer(window.into()))),
+        ("training", training.as_ref().map_or(JsValue::NULL, training_told)),
+    ])
+}
+
+fn training_told(training: &Training) -> JsValue {
+    object([
+        ("dropout", training.dropout.into()),
+        ("seed", integer(training.seed.into())),
+        ("step", integer(training.step.into())),
+        ("returnsDropped", training.returns_dropped.into()),
     ])
 }
 

@@ -139,6 +139,7 @@ fn graph_told(graph: &Graph) -> GraphTold<'_> {
             DType::F32 => "f32",
             DType::U32 => "u32",
             DType::Bool => "bool",
+            DType::F16 => "f16",
         },
         bytes: value.bytes() as f64,
         source: match value.source {

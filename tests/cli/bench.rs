@@ -34,6 +34,6 @@ fn a_scenario_reports_the_keys_of_the_convention_and_is_right() {
 #[test]
 fn a_scenario_that_does_not_exist_and_the_cpu_are_refused() {
     let folder = Folder::new();
-    insta::assert_snapshot!(folder.run(["bench", "--only", "Z"]).sentence(2), @r#"there is no scenario "Z"; there are P1, P2, P3, C/full, C/causal, H/1, H/2, H/4, H/8, H/16, H/32, H/64, X, G, L, W, matmul/512, matmul/1024, M"#);
+    insta::assert_snapshot!(folder.run(["bench", "--only", "Z"]).sentence(2), @r#"there is no scenario "Z"; there are P1, P2, P3, C/full, C/causal, H/1, H/2, H/4, H/8, H/16, H/32, H/64, X, G/uncached, L, W, G, matmul/512, matmul/1024, M"#);
     insta::assert_snapshot!(folder.run(["bench", "--device", "cpu"]).sentence(2), @"bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them");
 }

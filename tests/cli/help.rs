@@ -44,6 +44,11 @@ fn check_explains_itself() {
 }
 
 #[test]
+fn decode_explains_itself() {
+    insta::assert_snapshot!(help(&["decode", "--help"]));
+}
+
+#[test]
 fn plan_explains_itself() {
     insta::assert_snapshot!(help(&["plan", "--help"]));
 }

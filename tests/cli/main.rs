@@ -7,6 +7,7 @@
 mod bench;
 #[path = "../support/cases.rs"]
 mod cases;
+mod decode;
 mod devices;
 mod experiments;
 mod guide;

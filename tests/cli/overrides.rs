@@ -49,8 +49,12 @@ fn a_flag_stands_in_for_a_field_that_is_missing_or_wrong() {
 #[test]
 fn a_flag_overrides_dropout_and_the_seed_has_nothing_to_do_without_it() {
     let folder = Folder::with_case(&plain(r#"{"num_heads":2,"dropout":0.5,"seed":7}"#));
-    assert_eq!(folder.on_cpu(&["run", CASE]).code, Some(2));
+    let trained = folder.output_bytes(&[]);
+    assert_eq!(trained, folder.output_bytes(&["--seed", "7"]));
+    assert_ne!(trained, folder.output_bytes(&["--seed", "8"]));
+    assert_ne!(trained, folder.output_bytes(&["--dropout", "0.25"]));
     let evaluated = folder.output_bytes(&["--dropout", "0"]);
+    assert_ne!(trained, evaluated);
     assert_eq!(evaluated, folder.output_bytes(&["--dropout", "0", "--seed", "18446744073709551615"]));
     assert_eq!(evaluated, Folder::with_case(&plain(r#"{"num_heads":2,"dropout":0}"#)).output_bytes(&[]));
 }

@@ -60,6 +60,7 @@ impl Spec {
             key: Some(random(rng, [self.batch, self.num_keys, self.num_hiddens])),
             value: Some(random(rng, [self.batch, self.num_keys, self.num_hiddens])),
             mask,
+            training: None,
         }
     }
 }

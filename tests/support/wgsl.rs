@@ -19,8 +19,10 @@ pub fn parse(kernel: &Kernel) -> Module {
 }
 
 pub fn validate(kernel: &Kernel, module: &Module) -> ModuleInfo {
-    // The portable tier needs nothing of a device.
-    let needs = if kernel.needs_subgroups() { Capabilities::SUBGROUP } else { Capabilities::empty() };
+    // The portable tier needs nothing of a device but what WebGPU's core has: pairs of halves in words are part of it, and
+    // missing only in the OpenGL that naga knows too.
+    let core = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    let needs = if kernel.needs_subgroups() { core | Capabilities::SUBGROUP } else { core };
     let mut validator = Validator::new(ValidationFlags::all(), needs);
     let operations = if kernel.needs_subgroups() { SubgroupOperationSet::all() } else { SubgroupOperationSet::empty() };
     validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(operations);

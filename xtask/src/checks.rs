@@ -28,8 +28,8 @@ const DEVICES: [Device<'_>; 8] = [
 ];
 
 /// The tests of what a GPU computes, but for the cases, which are checked on each device anyway.
-const KERNELS_AND_LAYERS: [&str; 8] =
-    ["nextest", "run", "--test", "ops", "--test", "layers", "--filterset", "not test(/^cases_/)"];
+const KERNELS_AND_LAYERS: [&str; 4] =
+    ["nextest", "run", "--filterset", "binary(/^(ops|layers|cache|dropout)$/) and not test(/^cases_/)"];
 
 #[derive(Clone, Copy, Debug)]
 struct Device<'a> {

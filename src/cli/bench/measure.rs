@@ -44,7 +44,7 @@ pub(super) async fn time(gpu: &Gpu, plan: &Plan, work: &Work, scenario: &Scenari
 }
 
 /// Seconds until a ready plan is submitted, and until it is done.
-fn submit(gpu: &Gpu, plan: &Plan) -> Result<[f64; 2], Error> {
+pub(super) fn submit(gpu: &Gpu, plan: &Plan) -> Result<[f64; 2], Error> {
     let start = Instant::now();
     let mut encoder = gpu.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     plan.encode(&mut encoder)?;

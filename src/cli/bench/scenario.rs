@@ -22,6 +22,8 @@ pub(super) enum Kind {
     /// A square product.
     Product(usize),
     Attention(Sizes),
+    /// The same, where the keys and values but the last are in a cache.
+    Step(Sizes),
 }
 
 /// One call of attention, batch 1.
@@ -57,6 +59,10 @@ impl Scenario {
     pub(super) fn is_product(&self) -> bool {
         matches!(self.kind, Kind::Product(_))
     }
+
+    pub(super) fn is_step(&self) -> bool {
+        matches!(self.kind, Kind::Step(_))
+    }
 }
 
 /// All scenarios, in the order in which they are measured.
@@ -74,14 +80,15 @@ fn all() -> Vec<Scenario> {
     let decode = Sizes { num_keys: Some(4096), num_kv_heads: 4, projections: false, ..Sizes::layer(1, 1024, 16) };
     named.extend([
         ("X".into(), Sizes { num_keys: Some(1024), ..Sizes::layer(512, 512, 8) }),
-        ("G".into(), decode),
+        ("G/uncached".into(), decode),
         ("L".into(), Sizes::layer(8, 64, 4)),
         ("W".into(), Sizes { with_weights: true, ..p1 }),
     ]);
     let attentions = named.into_iter().map(|(name, sizes)| (name, Kind::Attention(sizes), false));
     let products = [512, 1024].map(|side| (format!("matmul/{side}"), Kind::Product(side), false));
     let memory = ("M".to_owned(), Kind::Attention(Sizes::layer(16_384, 512, 8)), true);
-    let all = attentions.chain(products).chain([memory]);
+    let step = ("G".to_owned(), Kind::Step(decode), false);
+    let all = attentions.chain([step]).chain(products).chain([memory]);
     all.map(|(name, kind, large)| Scenario { name, kind, large }).collect()
 }
 
@@ -118,7 +125,7 @@ impl Work {
         let mut random = Random(fastrand::Rng::with_seed(41));
         match scenario.kind {
             Kind::Product(side) => Self::product(side, &mut random),
-            Kind::Attention(sizes) => Self::attention(sizes, &mut random),
+            Kind::Attention(sizes) | Kind::Step(sizes) => Self::attention(sizes, &mut random),
         }
     }
 

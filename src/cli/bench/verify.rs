@@ -42,10 +42,11 @@ fn rows(length: usize) -> Vec<usize> {
 fn expected<T: Real>(scenario: &Scenario, work: &Work, rows: &[usize]) -> Result<Vec<T>, Error> {
     let query = work.input("query").ok_or_else(|| Error::Invalid("the scenario has no query".into()))?;
     let some = picked(query, rows)?;
-    if let (Kind::Attention(sizes), Some(layer)) = (scenario.kind, &work.layer) {
+    if let (Kind::Attention(sizes) | Kind::Step(sizes), Some(layer)) = (scenario.kind, &work.layer) {
         let key = work.input("key").unwrap_or(query).clone();
         let mask = Mask { valid_lens: causal_lens(sizes, rows)?, ..Mask::default() };
-        let inputs = AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask };
+        let inputs =
+            AttentionInputs { query: some, key: Some(key), value: work.input("value").cloned(), mask, training: None };
         let [output, _] = layer.reference::<T>(&inputs)?;
         return Ok(output.into_data());
     }

@@ -13,6 +13,7 @@ impl GraphBuilder {
     /// shape that is not in the list.
     pub fn attention(&mut self, name: &str, op: Attention) -> Result<ValueId, Error> {
         self.reads(name, [(Some(op.value.tensor), DType::F32)])?;
+        self.reads_pattern(name, op.dropout)?;
         self.reads_scores(name, &op.scores)?;
         let sizes = self.check_scores(&op.scores)?;
         let Scores { key, num_heads, num_kv_heads, .. } = op.scores;
@@ -101,7 +102,7 @@ impl GraphBuilder {
         Ok(sizes)
     }
 
-    fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
+    pub(super) fn check_columns(&self, columns: Columns, num_heads: usize) -> Result<(), Error> {
         let Columns { tensor, first, count } = columns;
         let fits = matches!(self.axes(tensor), &[_, _, width] if first.saturating_add(count) <= width);
         if fits && num_heads > 0 && count % num_heads == 0 {

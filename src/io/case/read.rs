@@ -3,7 +3,7 @@
 use super::{
     ABOUT_KEY, ATTENTION_KEY, Case, CaseOptions, Expected, METADATA, Settings, TENSORS, TOKENS_KEY, prefix_of,
 };
-use crate::attention::{AttentionInputs, Mask};
+use crate::attention::{AttentionInputs, Mask, Training};
 use crate::error::Error;
 use crate::io::archive::Archive;
 use crate::io::layout::{Prefix, all_members, optional_weights, owner_of};
@@ -119,7 +119,22 @@ fn inputs_of(archive: &Archive<'_>, settings: &Settings) -> Result<AttentionInpu
     let key = activation(archive, "key", "(B, Lk, key width)")?;
     let value = activation(archive, "value", "(B, Lk, value width)")?;
     let num_keys = key.as_ref().unwrap_or(&query).shape().axes()[1];
-    Ok(AttentionInputs { query, key, value, mask: mask_of(archive, settings, num_keys)? })
+    let mask = mask_of(archive, settings, num_keys)?;
+    Ok(AttentionInputs { query, key, value, mask, training: training_of(settings)? })
+}
+
+/// A probability above 0 with a seed is training; a case is its step 0.
+fn training_of(settings: &Settings) -> Result<Option<Training>, Error> {
+    let Some(dropout) = settings.dropout.filter(|&dropout| dropout > 0.0) else {
+        return Ok(None);
+    };
+    let seed = settings.seed.ok_or_else(|| Error::Missing {
+        what: "`seed`".into(),
+        hint: format!(
+            "with dropout {dropout} the call is one of training, whose pattern follows from a seed; set dropout to 0 to evaluate"
+        ),
+    })?;
+    Ok(Some(Training { dropout, seed, ..Training::default() }))
 }
 
 fn mask_of(archive: &Archive<'_>, settings: &Settings, num_keys: usize) -> Result<Mask, Error> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::attention::Linear;
-use crate::attention::Mask;
+use crate::attention::{Mask, Training};
 use crate::io::tensor_file::{Numbers, TensorFile};
 use crate::shape::Shape;
 
@@ -55,6 +55,7 @@ fn full() -> Case {
                 query_offset: -1,
                 window: Some(3),
             },
+            training: Some(Training { dropout: 0.5, seed: 9, ..Training::default() }),
         },
         weights: Some(Weights {
             w_q: linear(),
@@ -205,4 +206,19 @@ fn faults_of_the_case_carry_its_name_once() {
     let sentence = Case::open(&path, &CaseOptions::default()).unwrap_err().to_string();
     let sentence = sentence.replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(sentence, @r#"FOLDER/case.safetensors: tensor "query" is missing; a case file needs one of shape (B, Lq, E)"#);
+}
+
+/// A file has no room for another step than the first, nor for weights after dropout.
+#[test]
+fn training_that_a_file_cannot_say_is_refused() {
+    let mut case = full();
+    for (step, returns_dropped) in [(1, false), (0, true)] {
+        case.inputs.training = Some(Training { dropout: 0.5, seed: 9, step, returns_dropped });
+        let refused = case.to_bytes().unwrap_err().to_string();
+        assert!(refused.starts_with("a case file says what step 0 of training gives"), "{refused}");
+    }
+    // A probability of 0 is evaluation.
+    case.inputs.training = None;
+    case.settings.dropout = Some(0.0);
+    assert_eq!(Case::from_bytes(&case.to_bytes().unwrap(), &CaseOptions::default()).unwrap(), case);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{ABOUT_KEY, ATTENTION_KEY, Case, Settings, TOKENS_KEY, prefix_of};
-use crate::attention::{Linear, Weights};
+use crate::attention::{Linear, Training, Weights};
 use crate::error::Error;
 use crate::io::atomic::write_atomically;
 use crate::io::layout::Prefix;
@@ -12,11 +12,12 @@ use crate::io::tensor_file::{Numbers, TensorFile};
 impl Case {
     /// The bytes of a case file that [`Case::from_bytes`] reads back: floats as F32, weights in D2L's layout.
     ///
-    /// What `settings` and `inputs.mask` both speak of (`causal`, `query_offset`, `window`) is written as the mask has
-    /// it, and `prefix` only where there are weights.
+    /// What `settings` and `inputs` both speak of (`causal`, `query_offset`, `window`, `dropout`, `seed`) is written as the
+    /// inputs have it, and `prefix` only where there are weights.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] when reading would refuse a setting.
+    /// [`Error::OutOfRange`] when reading would refuse a setting, [`Error::Invalid`] for a step of training beyond the first
+    /// one, or weights after dropout, which the file cannot say.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         self.with_file(|file| file.write(&mut bytes).map_err(|source| Error::Io { action: "write".into(), source }))?;
@@ -32,6 +33,7 @@ impl Case {
     }
 
     fn with_file(&self, write: impl FnOnce(&TensorFile<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        self.check_training()?;
         let attention = self.settings_to_write().to_json()?;
         let tokens = self
             .tokens
@@ -51,6 +53,19 @@ impl Case {
         write(&TensorFile::new(tensors, &metadata)?)
     }
 
+    /// A case file is step 0 of training, and its weights are those before dropout.
+    fn check_training(&self) -> Result<(), Error> {
+        match self.inputs.training {
+            Some(Training { step, returns_dropped, .. }) if step > 0 || returns_dropped => {
+                Err(Error::Invalid(format!(
+                    "a case file says what step 0 of training gives, with weights before dropout; this call is step {step}{}",
+                    if returns_dropped { " and returns weights after dropout" } else { "" }
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn settings_to_write(&self) -> Settings {
         let mask = &self.inputs.mask;
         let said = &self.settings;
@@ -58,6 +73,8 @@ impl Case {
             causal: (mask.causal || said.causal.is_some()).then_some(mask.causal),
             query_offset: (mask.query_offset != 0 || said.query_offset.is_some()).then_some(mask.query_offset),
             window: mask.window,
+            dropout: self.inputs.training.map(|training| training.dropout).or(said.dropout.filter(|&p| p == 0.0)),
+            seed: self.inputs.training.map(|training| training.seed).or(said.seed),
             prefix: said.prefix.clone().filter(|_| self.weights.is_some()),
             ..said.clone()
         }

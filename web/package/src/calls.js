@@ -19,12 +19,13 @@ import {
   texts,
   text,
   wholes,
+  wide,
   windowWidth,
 } from "./checks.js";
 import { checkRoom } from "./room.js";
 
 /** What says which keys a query may see, and what is read. */
-export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window"];
+export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window", "training"];
 const SCALE = ["scale", "temperature"];
 export const CALL = [...INPUTS, ...SCALE, "headScale", "preferredKernels", "fused"];
 export const RUN = [...CALL, "returnWeights", "verify", "profile", "onProgress"];
@@ -81,6 +82,7 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
     causal: flag("causal", call.causal),
     queryOffset: queryOffset(call.queryOffset),
     window: optional(call.window, windowWidth),
+    training: optional(call.training, training),
     scale: optional(call.scale, (scale) => finite("scale", scale)),
     temperature,
     headScale: optional(call.headScale, headScale),
@@ -90,6 +92,23 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
     profile: flag("profile", call.profile),
     onProgress: listener("onProgress", call.onProgress),
     counted: optional(call.counted, (counted) => Uint32Array.from(wholes("counted", counted, 0))),
+  };
+}
+
+/** Which weights are dropped. */
+function training(/** @type {unknown} */ given) {
+  const { dropout, seed, step, returnsDropped } = options("training", given, ["dropout", "seed", "step", "returnsDropped"]);
+  const probability = finite("training.dropout", dropout);
+  if (!(probability >= 0 && probability <= 1)) {
+    refuse(`training.dropout is ${shown(probability)}, but must be between 0 and 1`);
+  }
+  const count = (/** @type {string} */ name, /** @type {unknown} */ number) =>
+    absent(number) ? 0n : wide(`training.${name}`, number, 0n, 2n ** 64n - 1n);
+  return {
+    dropout: probability,
+    seed: count("seed", seed),
+    step: count("step", step),
+    returnsDropped: flag("training.returnsDropped", returnsDropped),
   };
 }
 

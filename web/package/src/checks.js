@@ -80,7 +80,7 @@ export function whole(what, value, least, most = MOST) {
  * @param {bigint} most
  * @returns {bigint}
  */
-function wide(what, value, least, most) {
+export function wide(what, value, least, most) {
   if (typeof value === "bigint" && value >= least && value <= most) {
     return value;
   }

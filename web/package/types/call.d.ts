@@ -4,6 +4,21 @@ import type { BooleansLike, IntegersLike, Tensor, TensorLike } from "./tensors.j
 import type { Profile, Progress, Timing } from "./times.js";
 import type { Verification } from "./verification.js";
 
+/**
+ * That a call is one of training: each weight is zero with probability `dropout` and otherwise multiplied with
+ * 1 / (1 − dropout). What is dropped follows from seed, step and place alone, the same on every device.
+ */
+export interface Training {
+  /** 0 to 1. */
+  readonly dropout: number;
+  /** A whole number of 64 bits from 0 on, a bigint where a number has not all of them; default 0. */
+  readonly seed?: number | bigint;
+  /** The same: each step of training has a pattern of its own. */
+  readonly step?: number | bigint;
+  /** Whether weights that come back are those after dropout. Default false: those before, which sum to 1. */
+  readonly returnsDropped?: boolean;
+}
+
 /** Which keys a query may see, and what is read. A key is visible when everything given lets it through. */
 export interface AttentionInputs {
   /** (B, Lq, E). */
@@ -24,6 +39,8 @@ export interface AttentionInputs {
   queryOffset?: number | bigint;
   /** Key j is visible when |j − position| < window; at least 1. */
   window?: number | bigint | null;
+  /** Which weights are dropped; default none: evaluation. */
+  training?: Training | null;
 }
 
 export interface CallOptions {

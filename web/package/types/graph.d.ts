@@ -1,5 +1,7 @@
 // The dispatch graph as data.
 
+import type { Training } from "./call.js";
+
 /** A shape, or what has one: of a tensor nothing else is looked at. */
 export type ShapeLike = readonly number[] | { readonly shape: readonly number[] };
 
@@ -15,6 +17,8 @@ export interface CallShape {
   causal?: boolean;
   queryOffset?: number | bigint;
   window?: number | bigint | null;
+  /** Of it only whether there is one, and `returnsDropped`, decide the graph. */
+  training?: Training | null;
   scale?: number;
   temperature?: number;
   returnWeights?: boolean;
@@ -29,7 +33,7 @@ export interface GraphValue {
   /** "query", "W_q", "scores", "output"… */
   readonly name: string;
   readonly shape: readonly number[];
-  readonly dtype: "f32" | "u32" | "bool";
+  readonly dtype: "f32" | "u32" | "bool" | "f16";
   readonly bytes: number;
   /** Given with every run, given once, or computed. */
   readonly source: "input" | "parameter" | "node";

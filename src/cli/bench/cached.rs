@@ -1,0 +1,114 @@
+//! One step of a cache that is full but for it: the keys and values of a scenario, the last of them new.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use multihead::{
+    CacheOptions, CacheStorage, Device, Error, Gpu, HostTensor, KvCache, MultiHeadAttention, RunOutput, StepInputs,
+    StepPlan, StepShape,
+};
+use web_time::Instant;
+
+use super::measure::{self, Timing, median};
+use super::scenario::{Scenario, Work};
+use super::{Line, verify};
+
+/// Rows that are cached at once: the more, the longer the prompt's plan takes to compile.
+const CHUNK: usize = 256;
+
+/// Enough steps to see the spread.
+const MOST_RUNS: usize = 25;
+const ENOUGH: Duration = Duration::from_millis(1500);
+
+pub(super) async fn line<'a>(gpu: &'a Gpu, scenario: &'a Scenario, work: &Work) -> Result<Line<'a>, Error> {
+    let missing = || Error::Invalid(format!("the scenario {} has no cache", scenario.name));
+    let [query, key, value] = ["query", "key", "value"].map(|name| work.input(name).ok_or_else(missing));
+    let (rows, layer) = (Rows { query: query?, key: key?, value: value? }, work.layer.as_ref().ok_or_else(missing)?);
+    let device = Device::Gpu(gpu.clone());
+    let mut cache = rows.filled(&device, layer).await?;
+    let cold = Instant::now();
+    let step = layer.compile_step(&device, &cache, &rows.shape(1)).await?;
+    let last = rows.inputs(cache.lengths()[0], 1)?;
+    let first = step.run(&mut cache, &last).await?;
+    let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
+    let output = BTreeMap::from([("joined".to_owned(), first.output)]);
+    let max_error = verify::max_error(scenario, work, &RunOutput { outputs: output, timing: first.timing })?;
+    let Timing { median_ms, with_io_ms, spread_ms, record_us } = time(gpu, &step, &mut cache, &last).await?;
+    let plan = step.plan().ok_or_else(missing)?;
+    let ops: Vec<_> = plan.graph().nodes().iter().map(|node| node.op.name()).collect();
+    Ok(Line {
+        scenario: &scenario.name,
+        device: &gpu.profile().name,
+        variant: ops.join("+"),
+        dispatches: step.num_dispatches(),
+        median_ms,
+        with_io_ms,
+        spread_ms,
+        gflops: work.graph.flops() as f64 / median_ms / 1e6,
+        ceiling_gflops: None,
+        peak_bytes: plan.peak_bytes() + cache.bytes(),
+        cold_ms,
+        record_us,
+        max_error,
+    })
+}
+
+/// Steps again and again at the same place: what is encoded reads the lengths of the last run.
+async fn time(gpu: &Gpu, step: &StepPlan, cache: &mut KvCache, last: &StepInputs) -> Result<Timing, Error> {
+    let plan = step.plan().ok_or_else(|| Error::Invalid("the step runs on the CPU".into()))?;
+    let (mut computing, mut recording, mut with_io) = (Vec::new(), Vec::new(), Vec::new());
+    let start = Instant::now();
+    while computing.len() < 3 || (computing.len() < MOST_RUNS && start.elapsed() < ENOUGH) {
+        let [record, done] = measure::submit(gpu, plan)?;
+        recording.push(record);
+        computing.push(done);
+        cache.truncate(0, cache.lengths()[0] - 1)?;
+        let before = Instant::now();
+        step.run(cache, last).await?;
+        with_io.push(before.elapsed().as_secs_f64());
+    }
+    let spread = computing.iter().copied().fold(0.0, f64::max) - computing.iter().copied().fold(f64::MAX, f64::min);
+    Ok(Timing {
+        median_ms: median(&mut computing) * 1e3,
+        with_io_ms: median(&mut with_io) * 1e3,
+        spread_ms: spread * 1e3,
+        record_us: median(&mut recording) * 1e6,
+    })
+}
+
+/// One query row, (1, Lk, ·) keys and values.
+struct Rows<'a> {
+    query: &'a HostTensor,
+    key: &'a HostTensor,
+    value: &'a HostTensor,
+}
+
+impl Rows<'_> {
+    fn shape(&self, rows: usize) -> StepShape {
+        let width = |tensor: &HostTensor| tensor.shape().axes()[2];
+        let [query, key, value] = [self.query, self.key, self.value].map(width);
+        StepShape { key: Some(key), value: Some(value), ..StepShape::self_attention(rows, query) }
+    }
+
+    /// Rows from `first` on; all have the one query.
+    fn inputs(&self, first: usize, count: usize) -> Result<StepInputs, Error> {
+        let some = |tensor: &HostTensor| {
+            let width = tensor.shape().axes()[2];
+            HostTensor::new([1, count, width], tensor.data()[first * width..(first + count) * width].to_vec())
+        };
+        let query = HostTensor::new([1, count, self.query.shape().axes()[2]], self.query.data().repeat(count))?;
+        Ok(StepInputs { key: Some(some(self.key)?), value: Some(some(self.value)?), ..StepInputs::new(query) })
+    }
+
+    /// All rows but the last.
+    async fn filled(&self, device: &Device, layer: &MultiHeadAttention) -> Result<KvCache, Error> {
+        let capacity = self.key.shape().axes()[1];
+        let options = CacheOptions { batch: 1, capacity, storage: CacheStorage::F32 };
+        let mut cache = layer.cache(device, &options, &self.shape(1)).await?;
+        let chunk = layer.compile_step(device, &cache, &self.shape(CHUNK)).await?;
+        for first in (0..capacity - 1).step_by(CHUNK) {
+            chunk.run(&mut cache, &self.inputs(first, CHUNK.min(capacity - 1 - first))?).await?;
+        }
+        Ok(cache)
+    }
+}
