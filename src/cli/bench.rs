@@ -1,16 +1,23 @@
 //! `multihead bench`: verifies every scenario against the f64 reference, then times it. A figure stands beside its own error.
 
+mod against;
 mod ceiling;
 mod measure;
+mod peer;
 mod scenario;
 mod verify;
+
+use std::collections::BTreeMap;
 
 use multihead::{Device, Error, Gpu, Plan, PlanSummary};
 use serde::Serialize;
 
 use super::args::BenchArguments;
 use super::{Outcome, print};
+use against::{Against, against};
 use measure::Timing;
+use peer::Peer;
+pub(super) use peer::PeerCommand;
 use scenario::{Scenario, Work};
 
 /// What is said of one scenario.
@@ -38,6 +45,9 @@ struct Line<'a> {
     /// CPU time to record and submit a ready plan.
     record_us: f64,
     max_error: f64,
+    /// The same scenario at other programs, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    peers: BTreeMap<String, Against>,
 }
 
 pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> {
@@ -47,12 +57,13 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
             "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
         ));
     };
+    let mut peers = arguments.peers.iter().map(Peer::start).collect::<Result<Vec<_>, _>>()?;
     if !arguments.json {
         print::text(&heading(&gpu))?;
     }
     let mut worst = Outcome::Done;
     for scenario in &scenarios {
-        let line = one(&gpu, scenario, arguments).await?;
+        let line = one(&gpu, scenario, arguments, &mut peers).await?;
         if arguments.json {
             print::json(&line)?;
         } else {
@@ -64,7 +75,12 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
     Ok(worst)
 }
 
-async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArguments) -> Result<Line<'a>, Error> {
+async fn one<'a>(
+    gpu: &'a Gpu,
+    scenario: &'a Scenario,
+    arguments: &BenchArguments,
+    peers: &mut [Peer],
+) -> Result<Line<'a>, Error> {
     let work = Work::new(scenario)?;
     let options = arguments.plan_options();
     let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
@@ -72,8 +88,9 @@ async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArgument
     let plan = Plan::new(gpu, &work.graph, &work.parameters(), &options).await?;
     let first = plan.run(&work.inputs()).await?;
     let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
-    let max_error = verify::max_error(scenario, &work, &first)?;
+    let max_error = verify::max_error(scenario, &work, verify::output(&first)?)?;
     let Timing { median_ms, with_io_ms, spread_ms, record_us } = measure::time(gpu, &plan, &work, scenario).await?;
+    let beside = if peers.is_empty() { Vec::new() } else { against(gpu, &plan, scenario, &work, peers)? };
     let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
     Ok(Line {
         scenario: &scenario.name,
@@ -89,6 +106,7 @@ async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArgument
         cold_ms,
         record_us,
         max_error,
+        peers: peers.iter().map(|peer| peer.name.clone()).zip(beside).collect(),
     })
 }
 
@@ -111,8 +129,9 @@ fn heading(gpu: &Gpu) -> String {
 
 fn told(line: &Line<'_>) -> String {
     let ceiling = line.ceiling_gflops.map(|ceiling| format!("  {:.2} of the mul+add loop", line.gflops / ceiling));
+    let peers: Vec<_> = line.peers.iter().map(|(name, against)| beside(name, against)).collect();
     format!(
-        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10.1e}{}\n",
+        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10.1e}{}\n{}",
         line.scenario,
         line.median_ms,
         line.with_io_ms,
@@ -123,6 +142,18 @@ fn told(line: &Line<'_>) -> String {
         line.record_us,
         line.peak_bytes as f64 / f64::from(1 << 20),
         line.max_error,
-        ceiling.unwrap_or_default()
+        ceiling.unwrap_or_default(),
+        peers.concat()
     )
+}
+
+/// A peer's line under ours.
+fn beside(name: &str, against: &Against) -> String {
+    match against {
+        Against::Cannot { cannot } => format!("  {name}: {cannot}\n"),
+        Against::Timed { median_ms, speed, max_error } => {
+            let error = max_error.map_or("beyond the yardstick".into(), |error| format!("{error:.1e}"));
+            format!("  {name:<10} {median_ms:>10.2}  our speed is {speed:.2} of its; its max error {error}\n")
+        }
+    }
 }

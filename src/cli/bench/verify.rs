@@ -10,9 +10,7 @@ const MOST_ROWS: usize = 64;
 
 /// The largest error of the output, or infinity where it is beyond the yardstick: four times what plain f32 arithmetic
 /// in order errs by, and 2⁻²⁰ of the largest number.
-pub(super) fn max_error(scenario: &Scenario, work: &Work, got: &RunOutput) -> Result<f64, Error> {
-    let output = got.outputs.get("output").or_else(|| got.outputs.get("joined"));
-    let output = output.ok_or_else(|| Error::Invalid("the scenario gave no output".into()))?;
+pub(super) fn max_error(scenario: &Scenario, work: &Work, output: &HostTensor) -> Result<f64, Error> {
     let width = output.shape().axes()[2];
     let rows = rows(output.shape().axes()[1]);
     let [truth, naive] = [expected::<f64>(scenario, work, &rows)?, widened(expected::<f32>(scenario, work, &rows)?)];
@@ -27,6 +25,15 @@ pub(super) fn max_error(scenario: &Scenario, work: &Work, got: &RunOutput) -> Re
     }
     let allowed = 4.0 * naive_error + largest / f64::from(1 << 20);
     Ok(if error <= allowed { error } else { f64::INFINITY })
+}
+
+/// What a run of a scenario is held to.
+///
+/// # Errors
+/// [`Error::Invalid`] where there is none.
+pub(super) fn output(got: &RunOutput) -> Result<&HostTensor, Error> {
+    let output = got.outputs.get("output").or_else(|| got.outputs.get("joined"));
+    output.ok_or_else(|| Error::Invalid("the scenario gave no output".into()))
 }
 
 /// Seeded, ascending, each once.
