@@ -105,6 +105,9 @@ pub(super) struct BenchArguments {
     /// then answers as peers/README.md says. Can be given several times.
     #[arg(long = "peer", value_name = "NAME=COMMAND")]
     pub(super) peers: Vec<PeerCommand>,
+    /// Compute one scenario once, and say how long it took from the start of the program to the first result.
+    #[arg(long, conflicts_with = "peers")]
+    pub(super) once: bool,
     /// Print JSON, one object a line.
     #[arg(long)]
     pub(super) json: bool,

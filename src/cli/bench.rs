@@ -3,6 +3,7 @@
 mod against;
 mod ceiling;
 mod measure;
+mod once;
 mod peer;
 mod scenario;
 mod verify;
@@ -19,6 +20,7 @@ use measure::Timing;
 use peer::Peer;
 pub(super) use peer::PeerCommand;
 use scenario::{Scenario, Work};
+use verify::{Expected, Verdict};
 
 /// What is said of one scenario.
 #[derive(Debug, Serialize)]
@@ -40,23 +42,31 @@ struct Line<'a> {
     ceiling_gflops: Option<f64>,
     /// All buffers alive at once.
     peak_bytes: u64,
-    /// Compiling and the first run.
+    /// Compiling and the first run, on a device that is open, with whatever the driver's shader cache holds.
     cold_ms: f64,
     /// CPU time to record and submit a ready plan.
     record_us: f64,
-    max_error: f64,
+    #[serde(flatten)]
+    verdict: Verdict,
     /// The same scenario at other programs, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     peers: BTreeMap<String, Against>,
 }
 
+impl Line<'_> {
+    /// Whether every answer, ours and the peers', is within the yardstick.
+    fn outcome(&self) -> Outcome {
+        let wrong = self.peers.values().any(|against| matches!(against, Against::Wrong { .. }));
+        if self.verdict.agrees() && !wrong { Outcome::Done } else { Outcome::Differs }
+    }
+}
+
 pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> {
+    if arguments.once {
+        return once::once(arguments).await;
+    }
     let scenarios = scenario::chosen(&arguments.only)?;
-    let Device::Gpu(gpu) = super::open(&arguments.device).await? else {
-        return Err(Error::Invalid(
-            "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
-        ));
-    };
+    let gpu = open(arguments).await?;
     let mut peers = arguments.peers.iter().map(Peer::start).collect::<Result<Vec<_>, _>>()?;
     if !arguments.json {
         print::text(&heading(&gpu))?;
@@ -69,10 +79,18 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
         } else {
             print::text(&told(&line))?;
         }
-        // `verify` gives infinity where the answer is beyond the yardstick.
-        worst = worst.max(if line.max_error.is_finite() { Outcome::Done } else { Outcome::Differs });
+        worst = worst.max(line.outcome());
     }
     Ok(worst)
+}
+
+async fn open(arguments: &BenchArguments) -> Result<Gpu, Error> {
+    match super::open(&arguments.device).await? {
+        Device::Gpu(gpu) => Ok(gpu),
+        Device::Cpu(_) => Err(Error::Invalid(
+            "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
+        )),
+    }
 }
 
 async fn one<'a>(
@@ -88,9 +106,10 @@ async fn one<'a>(
     let plan = Plan::new(gpu, &work.graph, &work.parameters(), &options).await?;
     let first = plan.run(&work.inputs()).await?;
     let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
-    let max_error = verify::max_error(scenario, &work, verify::output(&first)?)?;
+    let expected = Expected::of(scenario, &work)?;
+    let verdict = expected.judge(&first)?;
     let Timing { median_ms, with_io_ms, spread_ms, record_us } = measure::time(gpu, &plan, &work, scenario).await?;
-    let beside = if peers.is_empty() { Vec::new() } else { against(gpu, &plan, scenario, &work, peers)? };
+    let beside = if peers.is_empty() { Vec::new() } else { against(gpu, &plan, scenario, &work, &expected, peers)? };
     let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
     Ok(Line {
         scenario: &scenario.name,
@@ -105,7 +124,7 @@ async fn one<'a>(
         peak_bytes: plan.peak_bytes(),
         cold_ms,
         record_us,
-        max_error,
+        verdict,
         peers: peers.iter().map(|peer| peer.name.clone()).zip(beside).collect(),
     })
 }
@@ -131,7 +150,7 @@ fn told(line: &Line<'_>) -> String {
     let ceiling = line.ceiling_gflops.map(|ceiling| format!("  {:.2} of the mul+add loop", line.gflops / ceiling));
     let peers: Vec<_> = line.peers.iter().map(|(name, against)| beside(name, against)).collect();
     format!(
-        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10.1e}{}\n{}",
+        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10}{}\n{}",
         line.scenario,
         line.median_ms,
         line.with_io_ms,
@@ -141,7 +160,7 @@ fn told(line: &Line<'_>) -> String {
         line.cold_ms,
         line.record_us,
         line.peak_bytes as f64 / f64::from(1 << 20),
-        line.max_error,
+        error_of(line.verdict),
         ceiling.unwrap_or_default(),
         peers.concat()
     )
@@ -150,10 +169,18 @@ fn told(line: &Line<'_>) -> String {
 /// A peer's line under ours.
 fn beside(name: &str, against: &Against) -> String {
     match against {
-        Against::Cannot { cannot } => format!("  {name}: {cannot}\n"),
-        Against::Timed { median_ms, speed, max_error } => {
-            let error = max_error.map_or("beyond the yardstick".into(), |error| format!("{error:.1e}"));
+        Against::Cannot { cannot } => format!("  {name:<10} {:>10}  {cannot}\n", ""),
+        Against::Wrong { wrong } => format!("  {name:<10} {:>10}  not timed; its max error {}\n", "", error_of(*wrong)),
+        Against::Timed { median_ms, speed, verdict } => {
+            let error = error_of(*verdict);
             format!("  {name:<10} {median_ms:>10.2}  our speed is {speed:.2} of its; its max error {error}\n")
         }
     }
+}
+
+/// The error, and where it is too large, what is allowed.
+fn error_of(verdict: Verdict) -> String {
+    let Verdict { max_error, allowed_error } = verdict;
+    let wrong = if verdict.agrees() { String::new() } else { format!(" WRONG, at most {allowed_error:.1e}") };
+    format!("{max_error:.1e}{wrong}")
 }

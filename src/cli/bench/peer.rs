@@ -50,6 +50,7 @@ enum Answer {
 }
 
 /// A peer that runs.
+#[derive(Debug)]
 pub(super) struct Peer {
     pub(super) name: String,
     child: Child,
@@ -88,18 +89,29 @@ impl Peer {
         }
     }
 
+    /// An answer that cannot be read or compared.
+    pub(super) fn blamed(&self, error: &Error) -> Error {
+        Error::Invalid(format!("what the peer {} computed will not do: {error}", self.name))
+    }
+
     fn ask(&mut self, question: &Question<'_>) -> Result<Answer, Error> {
-        let gone = |error: std::io::Error| Error::Invalid(format!("the peer {} is gone: {error}", self.name));
         let mut line = serde_json::to_string(question).expect("a question should have a text");
         line.push('\n');
-        self.questions.write_all(line.as_bytes()).and_then(|()| self.questions.flush()).map_err(gone)?;
+        let asked = self.questions.write_all(line.as_bytes()).and_then(|()| self.questions.flush());
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(gone)?;
-        serde_json::from_str(&answer).map_err(|_| self.nonsense(answer.trim()))
+        match asked.and_then(|()| self.answers.read_line(&mut answer)) {
+            Ok(1..) => serde_json::from_str(&answer).map_err(|_| self.nonsense(answer.trim())),
+            Ok(0) => Err(self.gone("it closed its output")),
+            Err(error) => Err(self.gone(&error.to_string())),
+        }
     }
 
     fn nonsense(&self, answer: &str) -> Error {
         Error::Invalid(format!("the peer {} answered {answer:?}, which is no answer to that", self.name))
+    }
+
+    fn gone(&self, why: &str) -> Error {
+        Error::Invalid(format!("the peer {} ended before it answered ({why}); its own words stand above", self.name))
     }
 }
 
@@ -108,5 +120,64 @@ impl Drop for Peer {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A peer that says this, whatever it is asked.
+    fn saying(words: &str) -> Peer {
+        let words = vec!["sh".into(), "-c".into(), format!("while read question; do printf '%s\\n' '{words}'; done")];
+        Peer::start(&PeerCommand { name: "parrot".into(), words }).unwrap()
+    }
+
+    #[test]
+    fn seconds_are_a_positive_number_and_nothing_else() {
+        assert_eq!(saying(r#"{"seconds": 0.25}"#).time().unwrap(), 0.25);
+        for hostile in [
+            r#"{"seconds": NaN}"#,
+            r#"{"seconds": Infinity}"#,
+            r#"{"seconds": 1e999}"#,
+            r#"{"seconds": null}"#,
+            r#"{"seconds": "0.25"}"#,
+            r#"{"seconds": 0}"#,
+            r#"{"seconds": -0.25}"#,
+            r#"{"seconds": 0.25} and more"#,
+            r#"{"minutes": 1}"#,
+            r#"{"cannot": "at all"}"#,
+            r#""ready""#,
+            "{}",
+            "0.25",
+            "",
+        ] {
+            let error = saying(hostile).time().expect_err(hostile).to_string();
+            assert!(error.contains("parrot") && error.contains("no answer to that"), "{hostile}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_ready_or_says_why_it_cannot() {
+        let prepare = |words: &str| saying(words).prepare(Path::new("scenario"), Path::new("answer"));
+        assert_eq!(prepare(r#""ready""#).unwrap(), None);
+        assert_eq!(prepare(r#"{"cannot": "no masks"}"#).unwrap().as_deref(), Some("no masks"));
+        for hostile in [r#"{"seconds": 1}"#, r#"{"cannot": 3}"#, r#"{"cannot": null}"#, "ready", r#""Ready""#, "[]"] {
+            let error = prepare(hostile).expect_err(hostile).to_string();
+            assert!(error.contains("no answer to that"), "{hostile}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_ends_or_never_was_is_said() {
+        let dead = PeerCommand::from_str("dead=true").unwrap();
+        let mut peer = Peer::start(&dead).unwrap();
+        let error = peer.time().unwrap_err().to_string();
+        assert!(error.contains("the peer dead ended before it answered"), "{error}");
+        let error = Peer::start(&PeerCommand::from_str("none=no-such-program-here").unwrap()).err().unwrap();
+        assert!(error.to_string().contains("cannot start the peer none (`no-such-program-here`)"), "{error}");
+        for nameless in ["", "name", "=program", "name="] {
+            assert!(PeerCommand::from_str(nameless).is_err(), "{nameless}");
+        }
     }
 }

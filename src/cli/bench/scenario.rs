@@ -15,8 +15,8 @@ use serde::Serialize;
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Only when it is asked for: it takes long.
-    large: bool,
+    /// It takes long: only when it is asked for, and timed once.
+    pub(super) large: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
