@@ -9,6 +9,7 @@ mod demo;
 mod npm;
 mod package;
 mod page;
+mod peers;
 mod platforms;
 mod serve;
 mod setup;
@@ -58,6 +59,12 @@ enum Task {
     Page,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
     Tint,
+    /// Times multihead, ONNX Runtime, PyTorch and burn on the same scenarios, in turn.
+    Peers {
+        /// Passed on to `multihead bench`: `--only P1,H`, `--json`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Type-checks library and program for Windows and macOS.
     Platforms,
 }
@@ -72,6 +79,7 @@ fn main() -> ExitCode {
         Task::Browser => browser::run(root()),
         Task::Page => page::run(root()),
         Task::Tint => tint::run(root()),
+        Task::Peers { arguments } => peers::run(root(), arguments),
         Task::Platforms => platforms::run(root()),
     };
     match result {
