@@ -55,6 +55,8 @@ enum Task {
     Package,
     /// Computes cases through the package in headless Chromium, and compiles every shader there.
     Browser,
+    /// Times a product in headless Chromium against the tile that textbooks have.
+    Textbook,
     /// Builds the page and walks it in headless Chromium, as a visitor would.
     Page,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Task::Serve { port } => serve::run(root(), port),
         Task::Package => package::run(root()),
         Task::Browser => browser::run(root()),
+        Task::Textbook => browser::textbook(root()),
         Task::Page => page::run(root()),
         Task::Tint => tint::run(root()),
         Task::Peers { arguments } => peers::run(root(), arguments),
