@@ -1,6 +1,8 @@
 //! A scenario here and at peers, in turn: a machine that slows down slows all of them.
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use multihead::io::Archive;
 use multihead::{Error, Gpu, Plan};
@@ -13,6 +15,9 @@ use super::verify::{Expected, Verdict};
 
 /// How often each has its turn.
 const ROUNDS: usize = 7;
+
+/// Before each turn: threads of the one before may go on looking for work for a while, and would take a core from the next.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A peer beside us.
 #[derive(Debug, PartialEq, Serialize)]
@@ -52,9 +57,11 @@ pub(super) fn against(
     }
     let mut turns = vec![Vec::new(); peers.len()];
     for _ in 0..if scenario.large { 1 } else { ROUNDS } {
+        thread::sleep(PAUSE);
         let ours = measure::burst(gpu, plan)?;
         for ((peer, prepared), turns) in peers.iter_mut().zip(&prepared).zip(&mut turns) {
             if prepared.is_ok() {
+                thread::sleep(PAUSE);
                 turns.push([ours, peer.time()?]);
             }
         }
@@ -87,7 +94,8 @@ fn told(prepared: Result<Verdict, Against>, turns: &[[f64; 2]]) -> Against {
     Against::Timed { median_ms: measure::median(&mut theirs), speed: measure::median(&mut speeds), verdict }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::peer::PeerCommand;
     use super::super::scenario;
