@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use multihead::{CaseOptions, DeviceChoice, Error, Fuse, PlanOptions, Rewriting, Settings};
 use serde_json::{Number, Value};
 
+use super::bench::PeerCommand;
 pub(super) use experiments::{Experiment, LayerArguments, ReportArguments};
 
 /// Under which flags stand that are fields of the case file.
@@ -130,6 +131,13 @@ pub(super) struct BenchArguments {
     pub(super) device: DeviceChoice,
     #[command(flatten)]
     computing: ComputingArguments,
+    /// Another program to compute the same scenarios, in turn with this one: its name, and the command that starts it and
+    /// then answers as peers/README.md says. Can be given several times.
+    #[arg(long = "peer", value_name = "NAME=COMMAND")]
+    pub(super) peers: Vec<PeerCommand>,
+    /// Compute one scenario once, and say how long it took from the start of the program to the first result.
+    #[arg(long, conflicts_with = "peers")]
+    pub(super) once: bool,
     /// Print JSON, one object a line.
     #[arg(long)]
     pub(super) json: bool,

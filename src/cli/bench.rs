@@ -1,18 +1,27 @@
 //! `multihead bench`: verifies every scenario against the f64 reference, then times it. A figure stands beside its own error.
 
+mod against;
 mod cached;
 mod ceiling;
 mod measure;
+mod once;
+mod peer;
 mod scenario;
 mod verify;
+
+use std::collections::BTreeMap;
 
 use multihead::{Device, Error, Gpu, Plan, PlanSummary};
 use serde::Serialize;
 
 use super::args::BenchArguments;
 use super::{Outcome, print};
+use against::{Against, against};
 use measure::Timing;
+use peer::Peer;
+pub(super) use peer::PeerCommand;
 use scenario::{Scenario, Work};
+use verify::{Expected, Verdict};
 
 /// What is said of one scenario.
 #[derive(Debug, Serialize)]
@@ -34,41 +43,66 @@ struct Line<'a> {
     ceiling_gflops: Option<f64>,
     /// All buffers alive at once.
     peak_bytes: u64,
-    /// Compiling and the first run.
+    /// Compiling and the first run, on a device that is open, with whatever the driver's shader cache holds.
     cold_ms: f64,
     /// CPU time to record and submit a ready plan.
     record_us: f64,
-    max_error: f64,
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// The same scenario at other programs, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    peers: BTreeMap<String, Against>,
+}
+
+impl Line<'_> {
+    /// Whether every answer, ours and the peers', is within the yardstick.
+    fn outcome(&self) -> Outcome {
+        let wrong = self.peers.values().any(|against| matches!(against, Against::Wrong { .. }));
+        if self.verdict.agrees() && !wrong { Outcome::Done } else { Outcome::Differs }
+    }
 }
 
 pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> {
+    if arguments.once {
+        return once::once(arguments).await;
+    }
     let scenarios = scenario::chosen(&arguments.only)?;
-    let Device::Gpu(gpu) = super::open(&arguments.device).await? else {
-        return Err(Error::Invalid(
-            "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
-        ));
-    };
+    let gpu = open(arguments).await?;
+    let mut peers = arguments.peers.iter().map(Peer::start).collect::<Result<Vec<_>, _>>()?;
     if !arguments.json {
         print::text(&heading(&gpu))?;
     }
     let mut worst = Outcome::Done;
     for scenario in &scenarios {
-        let line = one(&gpu, scenario, arguments).await?;
+        let line = one(&gpu, scenario, arguments, &mut peers).await?;
         if arguments.json {
             print::json(&line)?;
         } else {
             print::text(&told(&line))?;
         }
-        // `verify` gives infinity where the answer is beyond the yardstick.
-        worst = worst.max(if line.max_error.is_finite() { Outcome::Done } else { Outcome::Differs });
+        worst = worst.max(line.outcome());
     }
     Ok(worst)
 }
 
-async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArguments) -> Result<Line<'a>, Error> {
+async fn open(arguments: &BenchArguments) -> Result<Gpu, Error> {
+    match super::open(&arguments.device).await? {
+        Device::Gpu(gpu) => Ok(gpu),
+        Device::Cpu(_) => Err(Error::Invalid(
+            "bench times a GPU's kernels; name an adapter with --device, `multihead devices` lists them".into(),
+        )),
+    }
+}
+
+async fn one<'a>(
+    gpu: &'a Gpu,
+    scenario: &'a Scenario,
+    arguments: &BenchArguments,
+    peers: &mut [Peer],
+) -> Result<Line<'a>, Error> {
     let work = Work::new(scenario)?;
     if scenario.is_step() {
-        return cached::line(gpu, scenario, &work).await;
+        return cached::line(gpu, scenario, &work, peers).await;
     }
     let options = arguments.plan_options();
     let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
@@ -76,8 +110,10 @@ async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArgument
     let plan = Plan::new(gpu, &work.graph, &work.parameters(), &options).await?;
     let first = plan.run(&work.inputs()).await?;
     let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
-    let max_error = verify::max_error(scenario, &work, &first)?;
+    let expected = Expected::of(scenario, &work)?;
+    let verdict = expected.judge(&first)?;
     let Timing { median_ms, with_io_ms, spread_ms, record_us } = measure::time(gpu, &plan, &work, scenario).await?;
+    let peers = against(gpu, &plan, scenario, &work, &expected, peers)?;
     let variants: Vec<_> = summary.steps.iter().map(|step| step.variant.as_str()).collect();
     Ok(Line {
         scenario: &scenario.name,
@@ -92,7 +128,8 @@ async fn one<'a>(gpu: &'a Gpu, scenario: &'a Scenario, arguments: &BenchArgument
         peak_bytes: plan.peak_bytes(),
         cold_ms,
         record_us,
-        max_error,
+        verdict,
+        peers,
     })
 }
 
@@ -115,8 +152,9 @@ fn heading(gpu: &Gpu) -> String {
 
 fn told(line: &Line<'_>) -> String {
     let ceiling = line.ceiling_gflops.map(|ceiling| format!("  {:.2} of the mul+add loop", line.gflops / ceiling));
+    let peers: Vec<_> = line.peers.iter().map(|(name, against)| beside(name, against)).collect();
     format!(
-        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10.1e}{}\n",
+        "{:<12} {:>10.2} {:>10.2} {:>8.2} {:>9.2} {:>6} {:>10.0} {:>9.1} {:>9.1} {:>10}{}\n{}",
         line.scenario,
         line.median_ms,
         line.with_io_ms,
@@ -126,7 +164,27 @@ fn told(line: &Line<'_>) -> String {
         line.cold_ms,
         line.record_us,
         line.peak_bytes as f64 / f64::from(1 << 20),
-        line.max_error,
-        ceiling.unwrap_or_default()
+        error_of(line.verdict),
+        ceiling.unwrap_or_default(),
+        peers.concat()
     )
+}
+
+/// A peer's line under ours.
+fn beside(name: &str, against: &Against) -> String {
+    match against {
+        Against::Cannot { cannot } => format!("  {name:<10} {:>10}  {cannot}\n", ""),
+        Against::Wrong { wrong } => format!("  {name:<10} {:>10}  not timed; its max error {}\n", "", error_of(*wrong)),
+        Against::Timed { median_ms, speed, verdict } => {
+            let error = error_of(*verdict);
+            format!("  {name:<10} {median_ms:>10.2}  our speed is {speed:.2} of its; its max error {error}\n")
+        }
+    }
+}
+
+/// The error, and where it is too large, what is allowed.
+fn error_of(verdict: Verdict) -> String {
+    let Verdict { max_error, allowed_error } = verdict;
+    let wrong = if verdict.agrees() { String::new() } else { format!(" WRONG, at most {allowed_error:.1e}") };
+    format!("{max_error:.1e}{wrong}")
 }

@@ -2,6 +2,7 @@
 
 mod contents;
 mod report;
+mod textbook;
 
 use std::ffi::OsString;
 use std::fs;
@@ -64,6 +65,18 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     println!("{report}");
     report.judge(&kernels(root)?)?;
     println!("  ✓ compute in the browser in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Builds the package and times a product in a browser against the textbook's tile.
+///
+/// # Errors
+/// When something is missing, does not compile, or the tile computes wrongly.
+pub(crate) fn textbook(root: &Path) -> Result<()> {
+    let tools = Tools::set_up(root)?;
+    web::package(root)?;
+    println!("\n▶ a product in {}", tools.chromium.display());
+    println!("{}", textbook::Times::parse(&visit(&tools.chromium, &textbook::site(root)?)?)?);
     Ok(())
 }
 

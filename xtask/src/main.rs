@@ -9,6 +9,7 @@ mod demo;
 mod npm;
 mod package;
 mod page;
+mod peers;
 mod platforms;
 mod serve;
 mod setup;
@@ -54,10 +55,18 @@ enum Task {
     Package,
     /// Computes cases through the package in headless Chromium, and compiles every shader there.
     Browser,
+    /// Times a product in headless Chromium against the tile that textbooks have.
+    Textbook,
     /// Builds the page and walks it in headless Chromium, as a visitor would.
     Page,
     /// Compiles every variant of every shader as Chrome would, with Dawn in Node.
     Tint,
+    /// Times multihead, ONNX Runtime, PyTorch and burn on the same scenarios, in turn.
+    Peers {
+        /// Passed on to `multihead bench`: `--only P1,H`, `--json`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Type-checks library and program for Windows and macOS.
     Platforms,
 }
@@ -70,8 +79,10 @@ fn main() -> ExitCode {
         Task::Serve { port } => serve::run(root(), port),
         Task::Package => package::run(root()),
         Task::Browser => browser::run(root()),
+        Task::Textbook => browser::textbook(root()),
         Task::Page => page::run(root()),
         Task::Tint => tint::run(root()),
+        Task::Peers { arguments } => peers::run(root(), arguments),
         Task::Platforms => platforms::run(root()),
     };
     match result {

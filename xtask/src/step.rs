@@ -52,19 +52,19 @@ impl Step {
         self
     }
 
-    /// Runs the command in the folder `root` and says how long it took.
+    /// Runs the command in the folder `root` and says how long it took, on stderr: stdout is the command's.
     ///
     /// # Errors
     /// When the program cannot be started, or ends with another exit code than 0.
     pub(crate) fn run(&self, root: &Path) -> Result<Duration> {
-        println!("\n▶ {}\n  $ {self}", self.name);
+        eprintln!("\n▶ {}\n  $ {self}", self.name);
         let start = Instant::now();
         let status = self.command(root).status().with_context(|| format!("cannot start `{self}`"))?;
         let took = start.elapsed();
         if !status.success() {
             bail!("{} failed ({status}) after {:.1} s: {self}", self.name, took.as_secs_f64());
         }
-        println!("  ✓ {} in {:.1} s", self.name, took.as_secs_f64());
+        eprintln!("  ✓ {} in {:.1} s", self.name, took.as_secs_f64());
         Ok(took)
     }
 
@@ -73,7 +73,7 @@ impl Step {
     /// # Errors
     /// As [`run`](Self::run), with what it said on stderr.
     pub(crate) fn output(&self, root: &Path) -> Result<String> {
-        println!("\n▶ {}\n  $ {self}", self.name);
+        eprintln!("\n▶ {}\n  $ {self}", self.name);
         let output = self.command(root).output().with_context(|| format!("cannot start `{self}`"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

@@ -9,9 +9,12 @@ use multihead::{
 };
 use web_time::Instant;
 
+use super::Line;
+use super::against::against;
 use super::measure::{self, Timing, median};
+use super::peer::Peer;
 use super::scenario::{Scenario, Work};
-use super::{Line, verify};
+use super::verify::Expected;
 
 /// Rows that are cached at once: the more, the longer the prompt's plan takes to compile.
 const CHUNK: usize = 256;
@@ -20,7 +23,12 @@ const CHUNK: usize = 256;
 const MOST_RUNS: usize = 25;
 const ENOUGH: Duration = Duration::from_millis(1500);
 
-pub(super) async fn line<'a>(gpu: &'a Gpu, scenario: &'a Scenario, work: &Work) -> Result<Line<'a>, Error> {
+pub(super) async fn line<'a>(
+    gpu: &'a Gpu,
+    scenario: &'a Scenario,
+    work: &Work,
+    peers: &mut [Peer],
+) -> Result<Line<'a>, Error> {
     let missing = || Error::Invalid(format!("the scenario {} has no cache", scenario.name));
     let [query, key, value] = ["query", "key", "value"].map(|name| work.input(name).ok_or_else(missing));
     let (rows, layer) = (Rows { query: query?, key: key?, value: value? }, work.layer.as_ref().ok_or_else(missing)?);
@@ -32,9 +40,11 @@ pub(super) async fn line<'a>(gpu: &'a Gpu, scenario: &'a Scenario, work: &Work) 
     let first = step.run(&mut cache, &last).await?;
     let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
     let output = BTreeMap::from([("joined".to_owned(), first.output)]);
-    let max_error = verify::max_error(scenario, work, &RunOutput { outputs: output, timing: first.timing })?;
+    let expected = Expected::of(scenario, work)?;
+    let verdict = expected.judge(&RunOutput { outputs: output, timing: first.timing })?;
     let Timing { median_ms, with_io_ms, spread_ms, record_us } = time(gpu, &step, &mut cache, &last).await?;
     let plan = step.plan().ok_or_else(missing)?;
+    let peers = against(gpu, plan, scenario, work, &expected, peers)?;
     let ops: Vec<_> = plan.graph().nodes().iter().map(|node| node.op.name()).collect();
     Ok(Line {
         scenario: &scenario.name,
@@ -49,7 +59,8 @@ pub(super) async fn line<'a>(gpu: &'a Gpu, scenario: &'a Scenario, work: &Work) 
         peak_bytes: plan.peak_bytes() + cache.bytes(),
         cold_ms,
         record_us,
-        max_error,
+        verdict,
+        peers,
     })
 }
 

@@ -5,13 +5,16 @@ use wgpu::util::DeviceExt;
 
 use super::measure::median;
 
-/// Rounds of the loop; operations of one round of one invocation: 4 numbers × 4 words × 8 times × 2.
-const ROUNDS: u32 = 2048;
-const OPERATIONS: u64 = 256;
+/// Rounds of the loop, about 0.1 s of two cores; operations of one round of one invocation: 4 vectors × 4 words × 4 times × 2.
+const ROUNDS: u32 = 1024;
+const OPERATIONS: u64 = 128;
 const WORKGROUPS: u32 = 1024;
 const WORKGROUP: u64 = 64;
+/// What counts; two before it only warm up.
+const TIMED: usize = 9;
+const WARM_UP: usize = 2;
 
-/// Billions of operations a second, median of five.
+/// Billions of operations a second, a median.
 pub(super) fn gflops(gpu: &Gpu) -> f64 {
     let device = gpu.device();
     let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
@@ -59,8 +62,7 @@ pub(super) fn gflops(gpu: &Gpu) -> f64 {
         let _ = device.poll(wgpu::PollType::wait_indefinitely());
         start.elapsed().as_secs_f64()
     };
-    once();
-    let mut seconds: Vec<f64> = (0..5).map(|_| once()).collect();
+    let mut seconds: Vec<f64> = (0..WARM_UP + TIMED).map(|_| once()).skip(WARM_UP).collect();
     let operations = u64::from(ROUNDS) * OPERATIONS * u64::from(WORKGROUPS) * WORKGROUP;
     operations as f64 / median(&mut seconds) / 1e9
 }

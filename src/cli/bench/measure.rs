@@ -1,5 +1,6 @@
 //! Timing a plan that has run before.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use multihead::{Error, Gpu, Plan};
@@ -16,19 +17,19 @@ pub(super) struct Timing {
 }
 
 /// Enough runs to see the spread, not so many that a slow scenario takes minutes.
-const MOST_RUNS: usize = 25;
-const FEWEST_RUNS: usize = 3;
+const RUNS: RangeInclusive<usize> = 3..=25;
+const RUNS_OF_LARGE: RangeInclusive<usize> = 1..=1;
 const ENOUGH: Duration = Duration::from_millis(1500);
 
 pub(super) async fn time(gpu: &Gpu, plan: &Plan, work: &Work, scenario: &Scenario) -> Result<Timing, Error> {
     let (mut computing, mut recording, mut with_io) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::now();
-    let fewest = if scenario.name == "M" { 1 } else { FEWEST_RUNS };
-    while computing.len() < fewest || (computing.len() < MOST_RUNS && start.elapsed() < ENOUGH) {
+    let runs = if scenario.large { RUNS_OF_LARGE } else { RUNS };
+    while computing.len() < *runs.start() || (computing.len() < *runs.end() && start.elapsed() < ENOUGH) {
         let [record, done] = submit(gpu, plan)?;
         recording.push(record);
         computing.push(done);
-        if with_io.len() < fewest {
+        if with_io.len() < *runs.start() {
             let before = Instant::now();
             plan.run(&work.inputs()).await?;
             with_io.push(before.elapsed().as_secs_f64());
@@ -41,6 +42,17 @@ pub(super) async fn time(gpu: &Gpu, plan: &Plan, work: &Work, scenario: &Scenari
         spread_ms: spread * 1e3,
         record_us: median(&mut recording) * 1e6,
     })
+}
+
+/// Median seconds of a computation, of a burst as long as that of a peer (peers/peer.py).
+pub(super) fn burst(gpu: &Gpu, plan: &Plan) -> Result<f64, Error> {
+    const BURST_SECONDS: f64 = 0.05;
+    const FEWEST: usize = 2;
+    let mut took = Vec::new();
+    while took.len() < FEWEST || took.iter().sum::<f64>() < BURST_SECONDS {
+        took.push(submit(gpu, plan)?[1]);
+    }
+    Ok(median(&mut took))
 }
 
 /// Seconds until a ready plan is submitted, and until it is done.

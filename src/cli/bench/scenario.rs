@@ -1,20 +1,22 @@
 //! What is measured: sizes, and random numbers of them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use multihead::graph::Matmul;
 use multihead::{
     AttentionConfig, CallShape, DType, Error, Graph, GraphBuilder, HostTensor, Inputs, Linear, MultiHeadAttention,
-    Weights,
+    Weights, io,
 };
+use serde::Serialize;
 
 /// One thing to measure.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Only when it is asked for: it takes long.
-    large: bool,
+    /// It takes long: only when it is asked for, and timed once.
+    pub(super) large: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,16 @@ impl Sizes {
     }
 }
 
+/// A scenario as another program reads it.
+#[derive(Serialize)]
+struct Told {
+    kind: &'static str,
+    num_heads: usize,
+    num_kv_heads: usize,
+    causal: bool,
+    with_weights: bool,
+}
+
 impl Scenario {
     pub(super) fn is_product(&self) -> bool {
         matches!(self.kind, Kind::Product(_))
@@ -62,6 +74,19 @@ impl Scenario {
 
     pub(super) fn is_step(&self) -> bool {
         matches!(self.kind, Kind::Step(_))
+    }
+
+    /// The sizes that another program has to know beside the tensors.
+    fn told(&self) -> Told {
+        match self.kind {
+            Kind::Product(_) => {
+                Told { kind: "product", num_heads: 1, num_kv_heads: 1, causal: false, with_weights: false }
+            }
+            Kind::Attention(sizes) | Kind::Step(sizes) => {
+                let Sizes { num_heads, num_kv_heads, causal, with_weights, .. } = sizes;
+                Told { kind: "attention", num_heads, num_kv_heads, causal, with_weights }
+            }
+        }
     }
 }
 
@@ -184,6 +209,14 @@ impl Work {
 
     pub(super) fn inputs(&self) -> Inputs<'_> {
         self.inputs.iter().fold(Inputs::new(), |all, (name, tensor)| all.with(name, tensor))
+    }
+
+    /// Writes the scenario for another program: sizes as JSON in the metadata, inputs and parameters by their names.
+    pub(super) fn write(&self, scenario: &Scenario, path: &Path) -> Result<(), Error> {
+        let sizes = serde_json::to_string(&scenario.told()).expect("sizes should have a text");
+        let tensors: Vec<_> =
+            self.inputs.iter().chain(&self.parameters).map(|(&name, tensor)| (name, tensor)).collect();
+        io::write_tensors(path, &tensors, &[("scenario", &sizes)])
     }
 
     pub(super) fn input(&self, name: &str) -> Option<&HostTensor> {
