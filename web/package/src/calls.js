@@ -25,7 +25,18 @@ import {
 import { checkRoom } from "./room.js";
 
 /** What says which keys a query may see, and what is read. */
-export const INPUTS = ["query", "key", "value", "validLens", "mask", "bias", "causal", "queryOffset", "window", "training"];
+export const INPUTS = [
+  "query",
+  "key",
+  "value",
+  "validLens",
+  "mask",
+  "bias",
+  "causal",
+  "queryOffset",
+  "window",
+  "training",
+];
 const SCALE = ["scale", "temperature"];
 export const CALL = [...INPUTS, ...SCALE, "headScale", "preferredKernels", "fused"];
 export const RUN = [...CALL, "returnWeights", "verify", "profile", "onProgress"];
@@ -97,7 +108,12 @@ function settingsOf(/** @type {Record<string, any>} */ call) {
 
 /** Which weights are dropped. */
 function training(/** @type {unknown} */ given) {
-  const { dropout, seed, step, returnsDropped } = options("training", given, ["dropout", "seed", "step", "returnsDropped"]);
+  const { dropout, seed, step, returnsDropped } = options("training", given, [
+    "dropout",
+    "seed",
+    "step",
+    "returnsDropped",
+  ]);
   const probability = finite("training.dropout", dropout);
   if (!(probability >= 0 && probability <= 1)) {
     refuse(`training.dropout is ${shown(probability)}, but must be between 0 and 1`);

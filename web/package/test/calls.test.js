@@ -349,16 +349,27 @@ test("weights may come as a file", async () => {
 
 test("training drops what seed and step say", async () => {
   const run = (training) => attention.run({ query, training, returnWeights: true });
-  const [evaluated, none, all] = [await run(null), await run({ dropout: 0 }), await run({ dropout: 1, returnsDropped: true })];
+  const [evaluated, none, all] = [
+    await run(null),
+    await run({ dropout: 0 }),
+    await run({ dropout: 1, returnsDropped: true }),
+  ];
   assert.deepEqual(none.output.data, evaluated.output.data);
   assert.ok(all.weights.data.every((weight) => weight === 0));
   const dropped = await run({ dropout: 0.25, seed: 3, step: 1, returnsDropped: true });
   const kept = dropped.weights.data.filter((weight) => weight > 0).length;
   assert.ok(kept > 50 && kept < 95, `${kept} of 100 weights`);
-  assert.ok(dropped.weights.data.every((weight, place) => weight === 0 || Math.abs(weight * 0.75 - evaluated.weights.data[place]) < 1e-6));
+  assert.ok(
+    dropped.weights.data.every(
+      (weight, place) => weight === 0 || Math.abs(weight * 0.75 - evaluated.weights.data[place]) < 1e-6,
+    ),
+  );
   const again = await run({ dropout: 0.25, seed: 3, step: 1 });
   assert.deepEqual(again.output.data, dropped.output.data);
-  assert.ok(again.weights.data.every((weight) => weight > 0), "weights that come back are those before dropout");
+  assert.ok(
+    again.weights.data.every((weight) => weight > 0),
+    "weights that come back are those before dropout",
+  );
   const other = await run({ dropout: 0.25, seed: 3, step: 2 });
   assert.notDeepEqual(other.output.data, dropped.output.data);
   const { verification } = await attention.run({ query, training: { dropout: 0.25, seed: 3 }, verify: true });
