@@ -89,12 +89,9 @@ fn rotary_attention() -> Result<Graph, Error> {
     };
     let [q, k] = [rotated("query_rotated", q)?, rotated("key_rotated", k)?];
     let product = |[lhs, rhs]: [ValueId; 2], transpose_rhs, skip_hidden| Matmul {
-        lhs,
-        rhs,
-        bias: None,
         transpose_rhs,
-        group: 1,
         skip_hidden,
+        ..Matmul::of(lhs, rhs)
     };
     let scores = builder.matmul("scores", product([q, k], true, false))?;
     let softmax = Softmax {

@@ -29,8 +29,18 @@ struct Params {
     rows: u32,
     cols: u32,
     inner: u32,
-    all_rows: u32,
-    all_cols: u32,
+    lhs_heads: u32,
+    lhs_entry_stride: u32,
+    lhs_head_stride: u32,
+    lhs_row_stride: u32,
+    rhs_heads: u32,
+    rhs_entry_stride: u32,
+    rhs_head_stride: u32,
+    rhs_row_stride: u32,
+    out_heads: u32,
+    out_entry_stride: u32,
+    out_head_stride: u32,
+    out_row_stride: u32,
     lhs_base: u32,
     rhs_base: u32,
     bias_base: u32,
@@ -46,49 +56,65 @@ struct Params {
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
+// Where matrices start, from the window's start on: entries lie one after the other, heads side by side in them.
+fn lhs_start_of(matrix: u32) -> u32 {
+    let heads = params.lhs_heads;
+    return params.lhs_base + matrix / heads * params.lhs_entry_stride + matrix % heads * params.lhs_head_stride;
+}
+
+fn rhs_start_of(matrix: u32) -> u32 {
+    let heads = params.rhs_heads;
+    return params.rhs_base + matrix / heads * params.rhs_entry_stride + matrix % heads * params.rhs_head_stride;
+}
+
+fn out_start_of(matrix: u32) -> u32 {
+    let heads = params.out_heads;
+    return params.out_base + matrix / heads * params.out_entry_stride + matrix % heads * params.out_head_stride;
+}
+
 // lhs[b][row][k .. k + 4]
-fn load_lhs(batch: u32, row: u32, k: u32) -> vec4<f32> {
+fn load_lhs(lhs_start: u32, row: u32, k: u32) -> vec4<f32> {
     // Rows past the block's end repeat its last one; their sums are not stored.
-    let line = batch * params.all_rows + params.row_start + min(row, params.rows - 1u);
-    return lhs[(params.lhs_base + line * params.inner + k) / 4u];
+    let line = params.row_start + min(row, params.rows - 1u);
+    return lhs[(lhs_start + line * params.lhs_row_stride + k) / 4u];
 }
 
 // rhs read transposed: rhs[b / group][col][k .. k + 4]
-fn load_rhs_along_inner(matrix: u32, col: u32, k: u32) -> vec4<f32> {
+fn load_rhs_along_inner(rhs_start: u32, col: u32, k: u32) -> vec4<f32> {
     let line = params.col_start + min(col, params.cols - 1u);
-    return rhs[(matrix + line * params.inner + k) / 4u];
+    return rhs[(rhs_start + line * params.rhs_row_stride + k) / 4u];
 }
 
 // rhs[b / group][k][col .. col + 4]
-fn load_rhs_along_cols(matrix: u32, k: u32, col: u32) -> vec4<f32> {
-    return rhs[(matrix + k * params.all_cols + params.col_start + col) / 4u];
+fn load_rhs_along_cols(rhs_start: u32, k: u32, col: u32) -> vec4<f32> {
+    return rhs[(rhs_start + k * params.rhs_row_stride + params.col_start + col) / 4u];
 }
 
 // Four rows of `rhs` from k on, four columns of it from `col` on: column i of the matrix is row k + i.
-fn load_rhs(matrix: u32, k: u32, col: u32) -> mat4x4<f32> {
+fn load_rhs(rhs_start: u32, k: u32, col: u32) -> mat4x4<f32> {
     if TRANSPOSE_RHS {
         return transpose(mat4x4<f32>(
-            load_rhs_along_inner(matrix, col, k),
-            load_rhs_along_inner(matrix, col + 1u, k),
-            load_rhs_along_inner(matrix, col + 2u, k),
-            load_rhs_along_inner(matrix, col + 3u, k),
+            load_rhs_along_inner(rhs_start, col, k),
+            load_rhs_along_inner(rhs_start, col + 1u, k),
+            load_rhs_along_inner(rhs_start, col + 2u, k),
+            load_rhs_along_inner(rhs_start, col + 3u, k),
         ));
     }
     return mat4x4<f32>(
-        load_rhs_along_cols(matrix, k, col),
-        load_rhs_along_cols(matrix, k + 1u, col),
-        load_rhs_along_cols(matrix, k + 2u, col),
-        load_rhs_along_cols(matrix, k + 3u, col),
+        load_rhs_along_cols(rhs_start, k, col),
+        load_rhs_along_cols(rhs_start, k + 1u, col),
+        load_rhs_along_cols(rhs_start, k + 2u, col),
+        load_rhs_along_cols(rhs_start, k + 3u, col),
     );
 }
 
 // Four rows of `lhs`, four steps along K: column i is row `row + i`.
-fn load_lhs4(batch: u32, row: u32, k: u32) -> mat4x4<f32> {
+fn load_lhs4(lhs_start: u32, row: u32, k: u32) -> mat4x4<f32> {
     return mat4x4<f32>(
-        load_lhs(batch, row, k),
-        load_lhs(batch, row + 1u, k),
-        load_lhs(batch, row + 2u, k),
-        load_lhs(batch, row + 3u, k),
+        load_lhs(lhs_start, row, k),
+        load_lhs(lhs_start, row + 1u, k),
+        load_lhs(lhs_start, row + 2u, k),
+        load_lhs(lhs_start, row + 3u, k),
     );
 }
 
@@ -122,7 +148,7 @@ fn products(y: mat4x4<f32>, x: mat4x4<f32>) -> mat4x4<f32> {
     return y * x;
 }
 
-fn store(batch: u32, row: u32, col: u32, value: f32) {
+fn store(out_start: u32, row: u32, col: u32, value: f32) {
     if row >= params.rows || col >= params.cols {
         return;
     }
@@ -130,22 +156,21 @@ fn store(batch: u32, row: u32, col: u32, value: f32) {
     if params.has_bias != 0u {
         sum += bias[params.bias_base + params.col_start + col];
     }
-    let line = batch * params.all_rows + params.row_start + row;
-    out[params.out_base + line * params.all_cols + params.col_start + col] = sum;
+    out[out_start + (params.row_start + row) * params.out_row_stride + params.col_start + col] = sum;
 }
 
-fn store4(batch: u32, row: u32, col: u32, values: vec4<f32>) {
-    store(batch, row, col, values.x);
-    store(batch, row, col + 1u, values.y);
-    store(batch, row, col + 2u, values.z);
-    store(batch, row, col + 3u, values.w);
+fn store4(out_start: u32, row: u32, col: u32, values: vec4<f32>) {
+    store(out_start, row, col, values.x);
+    store(out_start, row, col + 1u, values.y);
+    store(out_start, row, col + 2u, values.z);
+    store(out_start, row, col + 3u, values.w);
 }
 
-fn store4x4(batch: u32, row: u32, col: u32, values: mat4x4<f32>) {
-    store4(batch, row, col, values[0]);
-    store4(batch, row + 1u, col, values[1]);
-    store4(batch, row + 2u, col, values[2]);
-    store4(batch, row + 3u, col, values[3]);
+fn store4x4(out_start: u32, row: u32, col: u32, values: mat4x4<f32>) {
+    store4(out_start, row, col, values[0]);
+    store4(out_start, row + 1u, col, values[1]);
+    store4(out_start, row + 2u, col, values[2]);
+    store4(out_start, row + 3u, col, values[3]);
 }
 
 @compute @workgroup_size(32)
@@ -162,15 +187,17 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         return;
     }
     let batch = params.batch_start + tile / tiles_across / tiles_down;
-    let matrix = params.rhs_base + batch / params.group * params.inner * params.all_cols;
+    let lhs_start = lhs_start_of(batch);
+    let rhs_start = rhs_start_of(batch / params.group);
+    let out_start = out_start_of(batch);
     // sums[i][j] = out[row + i][col + j], rows 0 to 3 and 4 to 7
     var sums_low = mat4x4<f32>();
     var sums_high = mat4x4<f32>();
     for (var k = 0u; k < params.inner; k += 4u) {
-        let y = load_rhs(matrix, k, col);
-        sums_low += products(y, load_lhs4(batch, row, k));
-        sums_high += products(y, load_lhs4(batch, row + 4u, k));
+        let y = load_rhs(rhs_start, k, col);
+        sums_low += products(y, load_lhs4(lhs_start, row, k));
+        sums_high += products(y, load_lhs4(lhs_start, row + 4u, k));
     }
-    store4x4(batch, row, col, sums_low);
-    store4x4(batch, row + 4u, col, sums_high);
+    store4x4(out_start, row, col, sums_low);
+    store4x4(out_start, row + 4u, col, sums_high);
 }

@@ -42,8 +42,20 @@ struct Params {
     rows: u32,
     cols: u32,
     inner: u32,
-    all_rows: u32,
-    all_cols: u32,
+    lhs_first: u32,
+    lhs_heads: u32,
+    lhs_entry_stride: u32,
+    lhs_head_stride: u32,
+    lhs_row_stride: u32,
+    rhs_first: u32,
+    rhs_heads: u32,
+    rhs_entry_stride: u32,
+    rhs_head_stride: u32,
+    rhs_row_stride: u32,
+    out_heads: u32,
+    out_entry_stride: u32,
+    out_head_stride: u32,
+    out_row_stride: u32,
     lhs_base: u32,
     bias_base: u32,
     out_base: u32,
@@ -64,11 +76,27 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
+// Where matrices start, from the tensor's start on: entries lie one after the other, heads side by side in them.
+fn lhs_start_of(matrix: u32) -> u32 {
+    let heads = params.lhs_heads;
+    return params.lhs_first + matrix / heads * params.lhs_entry_stride + matrix % heads * params.lhs_head_stride;
+}
+
+fn rhs_start_of(matrix: u32) -> u32 {
+    let heads = params.rhs_heads;
+    return params.rhs_first + matrix / heads * params.rhs_entry_stride + matrix % heads * params.rhs_head_stride;
+}
+
+fn out_start_of(matrix: u32) -> u32 {
+    let heads = params.out_heads;
+    return matrix / heads * params.out_entry_stride + matrix % heads * params.out_head_stride;
+}
+
 // lhs[batch][row][k .. k + 4]
-fn load_lhs(batch: u32, row: u32, k: u32) -> vec4<f32> {
+fn load_lhs(lhs_start: u32, row: u32, k: u32) -> vec4<f32> {
     // Rows past the block's end repeat its last one; their sums are not stored.
-    let line = batch * params.all_rows + params.row_start + min(row, params.rows - 1u);
-    let word = line * params.inner + k;
+    let line = params.row_start + min(row, params.rows - 1u);
+    let word = lhs_start + line * params.lhs_row_stride + k;
     if LHS_TEXELS {
         return textureLoad(lhs_texels, texel(word), 0);
     }
@@ -76,16 +104,14 @@ fn load_lhs(batch: u32, row: u32, k: u32) -> vec4<f32> {
 }
 
 // Column i of the block is rhs[batch / group][k + i][col .. col + 4].
-fn load_rhs(batch: u32, k: u32, col: u32) -> mat4x4<f32> {
-    let start = batch / params.group * params.inner * params.all_cols;
+fn load_rhs(rhs_start: u32, k: u32, col: u32) -> mat4x4<f32> {
     // Columns past the block's end repeat its last ones; their sums are not stored.
     let inside = params.col_start + min(col, params.cols - 4u);
-    // From one word to the next of four texels: along K where rows of `rhs` are, else along N.
-    var first = start + k * params.all_cols + inside;
-    var stride = params.all_cols;
+    // Four rows of `rhs` are along K, or along N.
+    let stride = params.rhs_row_stride;
+    var first = rhs_start + k * stride + inside;
     if TRANSPOSE_RHS {
-        first = start + inside * params.inner + k;
-        stride = params.inner;
+        first = rhs_start + inside * stride + k;
     }
     let block = mat4x4<f32>(
         textureLoad(rhs_texels, texel(first), 0),
@@ -125,12 +151,11 @@ fn load_bias(col: u32) -> vec4<f32> {
     return vec4<f32>(bias[first], bias[first + 1u], bias[first + 2u], bias[first + 3u]);
 }
 
-fn store(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
+fn store(out_start: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= params.rows || col >= params.cols {
         return;
     }
-    let line = batch * params.all_rows + params.row_start + row;
-    let word = line * params.all_cols + params.col_start + col;
+    let word = out_start + (params.row_start + row) * params.out_row_stride + params.col_start + col;
     // A parameter, not an override: a second pipeline would take longer to compile than all stores.
     if params.out_in_texels != 0u {
         textureStore(out_texels, texel(word), sum);
@@ -141,17 +166,19 @@ fn store(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
 
 // Four rows of a column group again, without what is hidden. Rounds are few, for llvmpipe counts them.
 fn store_visible(batch: u32, row: u32, col: u32, added: vec4<f32>) {
+    let lhs_start = lhs_start_of(batch);
+    let rhs_start = rhs_start_of(batch / params.group);
     var sums: array<vec4<f32>, 4>;
     for (var k = 0u; k < params.inner; k += 4u) {
-        let right = load_rhs(batch, k, col);
+        let right = load_rhs(rhs_start, k, col);
         for (var i = 0u; i < 4u; i++) { // unroll
-            let weights = load_lhs(batch, row + i, k);
+            let weights = load_lhs(lhs_start, row + i, k);
             sums[i] += weighed(weights.x, right[0]) + weighed(weights.y, right[1]);
             sums[i] += weighed(weights.z, right[2]) + weighed(weights.w, right[3]);
         }
     }
     for (var i = 0u; i < 4u; i++) { // unroll
-        store(batch, row + i, col, sums[i] + added);
+        store(out_start_of(batch), row + i, col, sums[i] + added);
     }
 }
 
@@ -168,13 +195,16 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         return;
     }
     let batch = params.batch_start + index / tiles;
+    let lhs_start = lhs_start_of(batch);
+    let rhs_start = rhs_start_of(batch / params.group);
+    let out_start = out_start_of(batch);
     // sums[f · COLS + c][i] = out[batch][row + 4f + i][column group c]
     var sums: array<mat4x4<f32>, SUMS>;
     var met_no_number = false;
     for (var k = 0u; k < params.inner; k += 4u) {
         var right: array<mat4x4<f32>, COLS>;
         for (var c = 0u; c < COLS; c++) { // unroll
-            let block = load_rhs(batch, k, first_col + c * LANES * 4u);
+            let block = load_rhs(rhs_start, k, first_col + c * LANES * 4u);
             right[c] = block;
             if SKIP_HIDDEN {
                 met_no_number = met_no_number || !all_numbers(block);
@@ -188,7 +218,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         }
         var left: array<vec4<f32>, LOADS>;
         for (var g = 0u; g < LOADS; g++) { // unroll
-            left[g] = load_lhs(batch, row + g * LANES + lane, k);
+            left[g] = load_lhs(lhs_start, row + g * LANES + lane, k);
         }
         for (var f = 0u; f < FOURS; f++) { // unroll
             let x = mat4x4<f32>(
@@ -207,7 +237,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         let added = load_bias(col);
         for (var f = 0u; f < FOURS; f++) { // unroll
             for (var i = 0u; i < 4u; i++) { // unroll
-                store(batch, row + f * 4u + i, col, sums[f * COLS + c][i] + added);
+                store(out_start, row + f * 4u + i, col, sums[f * COLS + c][i] + added);
             }
         }
     }

@@ -29,8 +29,18 @@ struct Params {
     rows: u32,
     cols: u32,
     inner: u32,
-    all_rows: u32,
-    all_cols: u32,
+    lhs_heads: u32,
+    lhs_entry_stride: u32,
+    lhs_head_stride: u32,
+    lhs_row_stride: u32,
+    rhs_heads: u32,
+    rhs_entry_stride: u32,
+    rhs_head_stride: u32,
+    rhs_row_stride: u32,
+    out_heads: u32,
+    out_entry_stride: u32,
+    out_head_stride: u32,
+    out_row_stride: u32,
     lhs_base: u32,
     rhs_base: u32,
     bias_base: u32,
@@ -58,27 +68,42 @@ fn product(x: f32, y: vec4<f32>) -> vec4<f32> {
     return x * y;
 }
 
+// Where matrices start, from the window's start on: entries lie one after the other, heads side by side in them.
+fn lhs_start_of(matrix: u32) -> u32 {
+    let heads = params.lhs_heads;
+    return params.lhs_base + matrix / heads * params.lhs_entry_stride + matrix % heads * params.lhs_head_stride;
+}
+
+fn rhs_start_of(matrix: u32) -> u32 {
+    let heads = params.rhs_heads;
+    return params.rhs_base + matrix / heads * params.rhs_entry_stride + matrix % heads * params.rhs_head_stride;
+}
+
+fn out_start_of(matrix: u32) -> u32 {
+    let heads = params.out_heads;
+    return params.out_base + matrix / heads * params.out_entry_stride + matrix % heads * params.out_head_stride;
+}
+
 // lhs[b][row][k] of the block, 0 outside.
-fn load_lhs(batch: u32, row: u32, k: u32) -> f32 {
+fn load_lhs(lhs_start: u32, row: u32, k: u32) -> f32 {
     if row >= params.rows || k >= params.inner {
         return 0.0;
     }
-    return lhs[params.lhs_base + (batch * params.all_rows + params.row_start + row) * params.inner + k];
+    return lhs[lhs_start + (params.row_start + row) * params.lhs_row_stride + k];
 }
 
 // rhs[b / group][k][col] of the block, 0 outside.
-fn load_rhs(batch: u32, k: u32, col: u32) -> f32 {
+fn load_rhs(rhs_start: u32, k: u32, col: u32) -> f32 {
     if k >= params.inner || col >= params.cols {
         return 0.0;
     }
-    let matrix = params.rhs_base + batch / params.group * params.inner * params.all_cols;
     if TRANSPOSE_RHS {
-        return rhs[matrix + (params.col_start + col) * params.inner + k];
+        return rhs[rhs_start + (params.col_start + col) * params.rhs_row_stride + k];
     }
-    return rhs[matrix + k * params.all_cols + params.col_start + col];
+    return rhs[rhs_start + k * params.rhs_row_stride + params.col_start + col];
 }
 
-fn store(batch: u32, row: u32, col: u32, value: f32) {
+fn store(out_start: u32, row: u32, col: u32, value: f32) {
     if row >= params.rows || col >= params.cols {
         return;
     }
@@ -86,16 +111,15 @@ fn store(batch: u32, row: u32, col: u32, value: f32) {
     if params.has_bias != 0u {
         sum += bias[params.bias_base + params.col_start + col];
     }
-    let line = batch * params.all_rows + params.row_start + row;
-    out[params.out_base + line * params.all_cols + params.col_start + col] = sum;
+    out[out_start + (params.row_start + row) * params.out_row_stride + params.col_start + col] = sum;
 }
 
 // Four columns, 16 apart.
-fn store4(batch: u32, row: u32, col: u32, values: vec4<f32>) {
-    store(batch, row, col, values.x);
-    store(batch, row, col + 16u, values.y);
-    store(batch, row, col + 32u, values.z);
-    store(batch, row, col + 48u, values.w);
+fn store4(out_start: u32, row: u32, col: u32, values: vec4<f32>) {
+    store(out_start, row, col, values.x);
+    store(out_start, row, col + 16u, values.y);
+    store(out_start, row, col + 32u, values.z);
+    store(out_start, row, col + 48u, values.w);
 }
 
 @compute @workgroup_size(256)
@@ -108,6 +132,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     // The grid is folded into two dimensions and may have workgroups to spare. They meet the barriers like all others,
     // on a tile outside the block: there is nothing to load and nothing to store.
     let has_work = block_batch < params.batches;
+    let lhs_start = lhs_start_of(batch);
+    let rhs_start = rhs_start_of(batch / params.group);
+    let out_start = out_start_of(batch);
     let first_col = select(params.cols, tile % tiles_across * TILE, has_work);
     let first_row = select(params.rows, tile / tiles_across % tiles_down * TILE, has_work);
     // This invocation's rows are 16 apart from `row`, its columns from `col`.
@@ -122,12 +149,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             // Neighbouring invocations read along the axis that is contiguous in memory.
             let along = lane % 16u;
             let across = lane / 16u + step * 16u;
-            tile_lhs[along * PADDED + across] = load_lhs(batch, first_row + across, first_k + along);
+            tile_lhs[along * PADDED + across] = load_lhs(lhs_start, first_row + across, first_k + along);
             if TRANSPOSE_RHS {
-                tile_rhs[along * PADDED + across] = load_rhs(batch, first_k + along, first_col + across);
+                tile_rhs[along * PADDED + across] = load_rhs(rhs_start, first_k + along, first_col + across);
             } else {
                 let k = lane / 64u + step * 4u;
-                tile_rhs[k * PADDED + lane % 64u] = load_rhs(batch, first_k + k, first_col + lane % 64u);
+                tile_rhs[k * PADDED + lane % 64u] = load_rhs(rhs_start, first_k + k, first_col + lane % 64u);
             }
         }
         // Both tiles are whole.
@@ -148,8 +175,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         // Both tiles have been read and may be overwritten.
         workgroupBarrier();
     }
-    store4(batch, first_row + row, first_col + col, sums0);
-    store4(batch, first_row + row + 16u, first_col + col, sums1);
-    store4(batch, first_row + row + 32u, first_col + col, sums2);
-    store4(batch, first_row + row + 48u, first_col + col, sums3);
+    store4(out_start, first_row + row, first_col + col, sums0);
+    store4(out_start, first_row + row + 16u, first_col + col, sums1);
+    store4(out_start, first_row + row + 32u, first_col + col, sums2);
+    store4(out_start, first_row + row + 48u, first_col + col, sums3);
 }

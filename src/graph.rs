@@ -14,9 +14,11 @@ mod dropout;
 pub(crate) mod footprint;
 mod inputs;
 mod masks;
+pub(crate) mod matrices;
 mod op;
 mod rewrite;
 pub(crate) mod schedule;
+mod side_by_side;
 mod split;
 
 pub use builder::GraphBuilder;
@@ -28,8 +30,8 @@ pub use dropout::DropoutPattern;
 pub use inputs::{HostValue, Inputs};
 pub(crate) use masks::ScoreSizes;
 pub use op::{
-    AppendKey, Attention, AttentionWeights, Columns, Dropout, KeyBand, MaskStrides, Matmul, Op, Pack, PackPart, Scores,
-    Softmax, TransposeHeads,
+    AppendKey, Attention, AttentionWeights, Columns, Dropout, HeadColumns, KeyBand, MaskStrides, Matmul, Op, Pack,
+    PackPart, ProductHeads, Scores, Softmax, TransposeHeads,
 };
 pub use rewrite::{Fuse, Rewriting};
 pub(crate) use split::Split;

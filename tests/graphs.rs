@@ -17,7 +17,7 @@ fn softmax(scores: ValueId) -> Softmax {
 }
 
 fn matmul(lhs: ValueId, rhs: ValueId) -> Matmul {
-    Matmul { lhs, rhs, bias: None, transpose_rhs: true, group: 1, skip_hidden: false }
+    Matmul { transpose_rhs: true, ..Matmul::of(lhs, rhs) }
 }
 
 fn custom(inputs: Vec<ValueId>) -> Custom {

@@ -4,8 +4,8 @@
 mod support;
 
 use multihead::graph::{
-    AppendKey, AppendRows, Columns, CopyStrided, Dropout, DropoutPattern, KeyBand, Matmul, MergePartials,
-    PartialAttention, Scores, Softmax, TransposeHeads,
+    AppendKey, AppendRows, Columns, CopyStrided, Dropout, DropoutPattern, HeadColumns, KeyBand, Matmul, MergePartials,
+    PartialAttention, ProductHeads, Scores, Softmax, TransposeHeads,
 };
 use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
 use support::{check_graph, gpu, random};
@@ -43,7 +43,7 @@ fn product(axes: [usize; 5], transpose_rhs: bool, bias: bool) -> Graph {
     let right = if transpose_rhs { [batch / group, cols, inner] } else { [batch / group, inner, cols] };
     let rhs = builder.input("rhs", right, DType::F32).unwrap();
     let bias = bias.then(|| builder.input("bias", [cols], DType::F32).unwrap());
-    let op = Matmul { lhs, rhs, bias, transpose_rhs, group, skip_hidden: false };
+    let op = Matmul { bias, transpose_rhs, group, ..Matmul::of(lhs, rhs) };
     let out = builder.matmul("out", op).unwrap();
     builder.finish(&[out])
 }
@@ -90,6 +90,72 @@ fn matmul_with_one_right_matrix_for_all_batches() {
     }
 }
 
+/// (B, L, ·) with heads from column `first` on → (B·H, L, d), element by element.
+fn apart(tensor: &HostTensor, HeadColumns { first, num_heads, head_dim }: HeadColumns) -> HostTensor {
+    let &[batch, length, width] = tensor.shape().axes() else { panic!("three axes") };
+    let mut data = Vec::new();
+    for (entry, head) in (0..batch).flat_map(|entry| (0..num_heads).map(move |head| (entry, head))) {
+        for row in 0..length {
+            let place = (entry * length + row) * width + first + head * head_dim;
+            data.extend_from_slice(&tensor.data()[place..place + head_dim]);
+        }
+    }
+    HostTensor::new([batch * num_heads, length, head_dim], data).unwrap()
+}
+
+/// A product of heads side by side gives what the product of the same matrices one after the other gives.
+fn check_heads(gpu: &multihead::Gpu, kernel: &'static str, axes: [usize; 6], sides: usize, transpose_rhs: bool) {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let [batch, num_heads, group, rows, inner, cols] = axes;
+    let [of_lhs, of_rhs, of_out] = [1, 2, 4].map(|side| sides & side != 0);
+    let right = if transpose_rhs { [cols, inner] } else { [inner, cols] };
+    // Other columns stand before and behind.
+    let columns = |num_heads, head_dim| HeadColumns { first: 4, num_heads, head_dim };
+    let mut builder = GraphBuilder::new();
+    let mut operand = |name: &str, num_heads: usize, [length, width]: [usize; 2], beside: bool| {
+        let heads = columns(num_heads, width);
+        let wide = random(&mut rng, [batch, length, 8 + num_heads * width]);
+        let matrices = apart(&wide, heads);
+        let given = if beside { wide } else { matrices.clone() };
+        (builder.input(name, given.shape().clone(), DType::F32).unwrap(), beside.then_some(heads), given, matrices)
+    };
+    let (lhs, lhs_heads, left, left_matrices) = operand("lhs", num_heads, [rows, inner], of_lhs);
+    let (rhs, rhs_heads, right, right_matrices) = operand("rhs", num_heads / group, right, of_rhs);
+    let output = of_out.then_some(num_heads);
+    let heads = ProductHeads { lhs: lhs_heads, rhs: rhs_heads, output };
+    let op = Matmul { transpose_rhs, group, skip_hidden: !transpose_rhs, heads, ..Matmul::of(lhs, rhs) };
+    let out = builder.matmul("out", op).unwrap();
+    let graph = builder.finish(&[out]);
+    let inputs = Inputs::new().with("lhs", &left).with("rhs", &right);
+    let about = format!("{axes:?}, sides {sides:03b}, transposed {transpose_rhs}");
+    check_graph(gpu, &graph, &Inputs::new(), &inputs, Some(kernel), &about);
+
+    let plain = product([batch * num_heads, group, rows, inner, cols], transpose_rhs, false);
+    let matrices = Inputs::new().with("lhs", &left_matrices).with("rhs", &right_matrices);
+    let expected = &multihead::reference::interpret::<f32>(&plain, &Inputs::new(), &matrices).unwrap()["out"];
+    let got = &multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap()["out"];
+    let got = if of_out { apart(got, HeadColumns { first: 0, num_heads, head_dim: cols }) } else { got.clone() };
+    assert_eq!(&got, expected, "{about}");
+}
+
+#[test]
+fn matmul_of_heads_side_by_side() {
+    let devices = [gpu(), support::cramped_gpu(6_000)];
+    for axes in
+        [[1, 1, 1, 5, 4, 8], [2, 4, 2, 17, 8, 12], [3, 2, 1, 9, 7, 5], [2, 6, 3, 33, 12, 20], [1, 3, 1, 70, 4, 4]]
+    {
+        for sides in 0..8 {
+            for transpose_rhs in [false, true] {
+                for (gpu, kernel) in
+                    devices.iter().flat_map(|gpu| kernels_of("matmul").into_iter().map(move |k| (gpu, k)))
+                {
+                    check_heads(gpu, kernel, axes, sides, transpose_rhs);
+                }
+            }
+        }
+    }
+}
+
 /// A hidden weight (−0) leaves its row out whatever is in it; a visible 0 does not.
 #[test]
 fn matmul_leaves_hidden_rows_out() {
@@ -99,7 +165,7 @@ fn matmul_leaves_hidden_rows_out() {
             let mut builder = GraphBuilder::new();
             let lhs = builder.input("lhs", [1, 2, inner], DType::F32).unwrap();
             let rhs = builder.input("rhs", [1, inner, 4], DType::F32).unwrap();
-            let op = Matmul { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: true };
+            let op = Matmul { skip_hidden: true, ..Matmul::of(lhs, rhs) };
             let out = builder.matmul("out", op).unwrap();
             let graph = builder.finish(&[out]);
             let mut weights = vec![0.5; 2 * inner];

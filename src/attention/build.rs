@@ -30,9 +30,10 @@ impl Call<'_> {
         let v_heads = builder.transpose_qkv("v_heads", TransposeHeads { input: v, num_heads: num_kv_heads })?;
         let scores = builder.matmul("scores", self.product([q_heads, k_heads], true, false))?;
         let softmax = self.softmax(&mut builder, scores)?;
+        let hides = softmax.hides();
         let weights = builder.softmax("weights", softmax)?;
         let counted = self.dropped(&mut builder, weights)?;
-        let heads = builder.matmul("heads", self.product([counted, v_heads], false, true))?;
+        let heads = builder.matmul("heads", self.product([counted, v_heads], false, hides))?;
         let joined = builder.transpose_output("joined", TransposeHeads { input: heads, num_heads })?;
         let output = match self.weights {
             Some(weights) => linear(&mut builder, "output", joined, ["W_o", "b_o"], &weights.w_o)?,
@@ -61,7 +62,7 @@ impl Call<'_> {
 
     fn product(&self, [lhs, rhs]: [ValueId; 2], transpose_rhs: bool, skip_hidden: bool) -> Matmul {
         let group = self.sizes.num_heads / self.sizes.num_kv_heads;
-        Matmul { lhs, rhs, bias: None, transpose_rhs, group, skip_hidden }
+        Matmul { transpose_rhs, group, skip_hidden, ..Matmul::of(lhs, rhs) }
     }
 
     /// The weights that the values are multiplied with: in training some are dropped.

@@ -99,7 +99,7 @@ fn with_contributions(graph: Graph, by_head: Option<&HostTensor>) -> Result<Grap
         None => heads,
         Some(weight) => {
             let rhs = builder.parameter(W_O_BY_HEAD, weight.shape().clone())?;
-            let op = Matmul { lhs: heads, rhs, bias: None, transpose_rhs: true, group: 1, skip_hidden: false };
+            let op = Matmul { transpose_rhs: true, ..Matmul::of(heads, rhs) };
             builder.matmul(CONTRIBUTIONS, op)?
         }
     };

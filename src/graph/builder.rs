@@ -7,8 +7,8 @@ pub(crate) use cached::STATISTICS;
 
 use super::copy::span;
 use super::{
-    AppendKey, CopyStrided, DType, Dropout, DropoutPattern, Graph, KeyBand, Matmul, Node, Op, ScoreSizes, Softmax,
-    Source, TransposeHeads, Value, ValueId,
+    AppendKey, Columns, CopyStrided, DType, Dropout, DropoutPattern, Graph, HeadColumns, KeyBand, Matmul, Node, Op,
+    ScoreSizes, Softmax, Source, TransposeHeads, Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -78,7 +78,7 @@ impl GraphBuilder {
     /// # Errors
     /// [`Error::WrongShape`] naming both shapes, [`Error::Invalid`] for a value of another graph or type.
     pub fn linear(&mut self, name: &str, x: ValueId, weight: ValueId, bias: Option<ValueId>) -> Result<ValueId, Error> {
-        self.matmul(name, Matmul { lhs: x, rhs: weight, bias, transpose_rhs: true, group: 1, skip_hidden: false })
+        self.matmul(name, Matmul { bias, transpose_rhs: true, ..Matmul::of(x, weight) })
     }
 
     /// See [`Matmul`].
@@ -94,9 +94,8 @@ impl GraphBuilder {
                 allowed: format!("must be between 1 and {}", FAR - 1),
             });
         }
-        let lhs = self.axes(op.lhs);
-        let rhs = self.axes(op.rhs);
-        let (inner, cols) = match (rhs, op.transpose_rhs) {
+        let [lhs, rhs] = [self.matrices(op.lhs, op.heads.lhs)?, self.matrices(op.rhs, op.heads.rhs)?];
+        let (inner, cols) = match (&rhs[..], op.transpose_rhs) {
             ([.., cols, inner], true) | ([.., inner, cols], false) => (*inner, *cols),
             _ => return Err(self.wrong(op.rhs, "a matrix product needs at least two axes".into())),
         };
@@ -110,7 +109,7 @@ impl GraphBuilder {
                 ),
             ));
         }
-        if let [batch, _, _] = rhs
+        if let [batch, _, _] = rhs[..]
             && (lhs.len() != 3 || batch.checked_mul(op.group) != Some(lhs[0]))
         {
             return Err(self.wrong(
@@ -123,10 +122,38 @@ impl GraphBuilder {
         {
             return Err(self.wrong(bias, format!("it must have one element for each of {cols} columns")));
         }
-        let mut shape = lhs.to_vec();
+        let mut shape = lhs;
         shape.pop();
         shape.push(cols);
+        if let Some(num_heads) = op.heads.output {
+            shape = self.joined(name, &op, &shape, num_heads)?;
+        }
         self.node(name, Shape::new(shape), Op::Matmul(op))
+    }
+
+    /// Axes of the matrices that an operand of a product holds.
+    fn matrices(&self, id: ValueId, heads: Option<HeadColumns>) -> Result<Vec<usize>, Error> {
+        let Some(HeadColumns { first, num_heads, head_dim }) = heads else {
+            return Ok(self.axes(id).to_vec());
+        };
+        let count = checked_product(self.name(id), num_heads, head_dim)?;
+        self.check_columns(Columns { tensor: id, first, count }, num_heads)?;
+        let axes = self.axes(id);
+        Ok(vec![checked_product(self.name(id), axes[0], num_heads)?, axes[1], head_dim])
+    }
+
+    /// (B·H, M, N) as (B, M, H·N).
+    fn joined(&self, name: &str, op: &Matmul, axes: &[usize], num_heads: usize) -> Result<Vec<usize>, Error> {
+        match *axes {
+            [batch_heads, rows, cols]
+                if num_heads > 0 && batch_heads % num_heads == 0 && self.shape(op.rhs).rank() == 3 =>
+            {
+                Ok(vec![batch_heads / num_heads, rows, checked_product(name, num_heads, cols)?])
+            }
+            _ => {
+                Err(self.wrong(op.lhs, format!("the product should be one of {num_heads} heads for each batch entry")))
+            }
+        }
     }
 
     /// See [`Softmax`].

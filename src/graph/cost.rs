@@ -23,10 +23,7 @@ impl Graph {
     #[must_use]
     pub fn node_flops(&self, node: &Node) -> u64 {
         match &node.op {
-            Op::Matmul(op) => {
-                let inner = self.value(op.lhs).shape.axes().last().map_or(0, |&inner| inner as u64);
-                (self.value(node.output).len() as u64).saturating_mul(2 * inner)
-            }
+            Op::Matmul(op) => (self.value(node.output).len() as u64).saturating_mul(2 * self.inner(op) as u64),
             Op::Attention(op) => self.attention_flops(op),
             Op::PartialAttention(op) => self.score_flops(&op.scores, op.value_dim),
             Op::AttentionWeights(op) => self.score_flops(&op.scores, 0),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Columns, DType, Graph, KeyBand, Node, Op, Scores, Source, Value, ValueId};
+use super::{Columns, DType, Graph, HeadColumns, KeyBand, Node, Op, Scores, Source, Value, ValueId};
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,7 +32,9 @@ impl Graph {
         match &node.op {
             Op::Matmul(op) => {
                 let transposed = if op.transpose_rhs { "ᵀ" } else { "" };
-                let mut text = format!("{} · {}{transposed}", name(op.lhs), name(op.rhs));
+                let [lhs, rhs] =
+                    [(op.lhs, op.heads.lhs), (op.rhs, op.heads.rhs)].map(|(id, heads)| self.heads(id, heads));
+                let mut text = format!("{lhs} · {rhs}{transposed}");
                 if let Some(bias) = op.bias {
                     text += &format!(" + {}", name(bias));
                 }
@@ -86,6 +88,14 @@ impl Graph {
         let Scores { query, key, valid_lens, attend_mask, bias, scale, .. } = scores;
         let masks = self.masked([*valid_lens, *attend_mask, *bias], scores.band, scores.extra_keys);
         format!("{scale:.4} · {} · {}ᵀ{masks}", self.columns(*query), self.columns(*key))
+    }
+
+    /// Heads side by side, or matrices in turn.
+    fn heads(&self, id: ValueId, heads: Option<HeadColumns>) -> String {
+        let whole = || self.value(id).name.clone();
+        heads.map_or_else(whole, |HeadColumns { first, num_heads, head_dim }| {
+            self.columns(Columns { tensor: id, first, count: num_heads * head_dim })
+        })
     }
 
     fn columns(&self, columns: Columns) -> String {

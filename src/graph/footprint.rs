@@ -53,21 +53,21 @@ impl Graph {
             Op::Custom(_) | Op::Pack(_) => return [1, 1, self.value(node.output).len()],
             Op::TransposeOutput(op) => op.input,
             Op::AppendRows(op) => return self.appended_space(op),
+            Op::Matmul(op) => return self.product_space(op, node.output),
             _ => node.output,
         };
         let axes = self.value(shaped).shape.axes();
         let (&cols, leading) = axes.split_last().expect("no op should write a scalar");
-        match (&node.op, leading) {
-            (Op::Matmul(op), _) if self.value(op.rhs).shape.rank() == 2 => [1, leading.iter().product(), cols],
-            (_, &[batch, rows]) => [batch, rows, cols],
-            (_, rows) => [1, rows.iter().product(), cols],
+        match leading {
+            &[batch, rows] => [batch, rows, cols],
+            rows => [1, rows.iter().product(), cols],
         }
     }
 
     /// What a non-empty `block` touches of the operand `index` (in the order of [`Op::operands`]).
     pub(crate) fn operand_footprint(&self, node: &Node, index: usize, block: &Block) -> Range<usize> {
         match &node.op {
-            Op::Matmul(op) => self.matmul_footprint(node, op, index, block),
+            Op::Matmul(op) => self.matmul_footprint(op, index, block),
             Op::Softmax(op) => match index {
                 0 => self.split_footprint(node, block),
                 _ => self.mask_footprint(node.op.operands()[index], index - 1, self.softmax_sizes(op), block),
@@ -106,10 +106,9 @@ impl Graph {
     /// What a non-empty `block` writes.
     pub(crate) fn output_footprint(&self, node: &Node, block: &Block) -> Range<usize> {
         match &node.op {
-            Op::Matmul(_) => {
-                let [_, rows, cols] = self.space(node);
-                let Range { start, end } = whole_rows(&block.batches, &block.rows, rows, cols);
-                start + block.cols.start..end - cols + block.cols.end
+            Op::Matmul(op) => {
+                let Block { batches, rows, cols } = block.clone();
+                self.out_matrices(op, node.output).footprint(batches, rows, cols)
             }
             Op::TransposeOutput(op) => self.side_by_side_footprint(node, op, block),
             Op::Copy(op) => op.footprint(op.to, block),
@@ -126,22 +125,16 @@ impl Graph {
         }
     }
 
-    fn matmul_footprint(&self, node: &Node, op: &Matmul, index: usize, block: &Block) -> Range<usize> {
-        let [_, rows, cols] = self.space(node);
-        let inner = *self.value(op.lhs).shape.axes().last().expect("a product should have two axes");
-        let matrix = |batch: usize| batch / op.group * inner * cols;
+    fn matmul_footprint(&self, op: &Matmul, index: usize, block: &Block) -> Range<usize> {
+        let Block { batches, rows, cols } = block.clone();
+        let inner = 0..self.inner(op);
+        let matrices = batches.start / op.group..(batches.end - 1) / op.group + 1;
         match index {
-            0 => whole_rows(&block.batches, &block.rows, rows, inner),
-            1 if inner == 0 => 0..0,
-            1 if op.transpose_rhs => {
-                matrix(block.batches.start) + block.cols.start * inner
-                    ..matrix(block.batches.end - 1) + block.cols.end * inner
-            }
-            1 => {
-                matrix(block.batches.start) + block.cols.start
-                    ..matrix(block.batches.end - 1) + (inner - 1) * cols + block.cols.end
-            }
-            _ => block.cols.clone(),
+            _ if index < 2 && inner.is_empty() => 0..0,
+            0 => self.lhs_matrices(op).footprint(batches, rows, inner),
+            1 if op.transpose_rhs => self.rhs_matrices(op).footprint(matrices, cols, inner),
+            1 => self.rhs_matrices(op).footprint(matrices, inner, cols),
+            _ => cols,
         }
     }
 

@@ -50,6 +50,40 @@ pub struct Matmul {
     pub group: usize,
     /// Whether an element of `lhs` marked hidden (see [`Softmax`]) takes no part, whatever it would be multiplied with.
     pub skip_hidden: bool,
+    /// Which tensors hold their matrices side by side, as heads; by default none does.
+    pub heads: ProductHeads,
+}
+
+impl Matmul {
+    /// `lhs · rhs`, nothing else.
+    #[must_use]
+    pub fn of(lhs: ValueId, rhs: ValueId) -> Self {
+        let heads = ProductHeads::default();
+        Self { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: false, heads }
+    }
+}
+
+/// Tensors of a [`Matmul`] of three axes whose matrices are heads side by side, (B, L, ·), instead of one after the
+/// other, (B·H, L, d): what [`TransposeHeads`] would otherwise take apart and put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProductHeads {
+    /// `lhs` is (B, M, ·), matrix b·H + h head h of entry b.
+    pub lhs: Option<HeadColumns>,
+    /// `rhs` is (B, K, ·), or (B, N, ·) when `transpose_rhs`.
+    pub rhs: Option<HeadColumns>,
+    /// The output is (B, M, H·N) for this H.
+    pub output: Option<usize>,
+}
+
+/// Heads side by side in columns of a tensor, from a first column on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadColumns {
+    /// The first column.
+    pub first: usize,
+    /// How many heads.
+    pub num_heads: usize,
+    /// Columns of each.
+    pub head_dim: usize,
 }
 
 /// `output[bh][i] = softmax(scale · scores[bh][i] + bias[i])` over the keys that query `i` may see.
@@ -98,6 +132,15 @@ pub struct KeyBand {
     pub start: i32,
     /// Where the band ends.
     pub end: i32,
+}
+
+impl Softmax {
+    /// Whether any key may be hidden from a query.
+    #[must_use]
+    pub fn hides(&self) -> bool {
+        let given = [self.valid_lens, self.attend_mask, self.bias];
+        self.band != KeyBand::ALL || given.iter().any(Option::is_some)
+    }
 }
 
 impl KeyBand {

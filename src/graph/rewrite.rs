@@ -16,7 +16,8 @@ const WIDEST_HEAD: usize = 512;
 /// What may be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewriting {
-    /// Projections of one input as one product of packed weights, and weights transposed once, when the graph is compiled.
+    /// Projections of one input as one product of packed weights, and weights transposed once, when the graph is compiled;
+    /// heads that are multiplied where they stand side by side.
     pub pack: bool,
     /// Scores, softmax, product with the values, and the splitting and joining of heads as one streaming op.
     pub fuse: Fuse,
@@ -101,7 +102,8 @@ impl Graph {
         let Op::Matmul(scores) = self.made_by(softmax.scores)? else { return None };
         let plain = |op: &Matmul| op.bias.is_none() && self.value(op.rhs).shape.rank() == 3;
         let fits = plain(product) && plain(scores) && scores.transpose_rhs && !scores.skip_hidden;
-        if !fits || product.transpose_rhs || !product.skip_hidden || self.uses(softmax.scores) != 1 {
+        let leaves_out = product.skip_hidden || !softmax.hides();
+        if !fits || product.transpose_rhs || !leaves_out || self.uses(softmax.scores) != 1 {
             return None;
         }
         let [query, key, value] = [scores.lhs, scores.rhs, product.rhs].map(|heads| self.split(heads));
@@ -183,7 +185,7 @@ impl Graph {
             }
             let beside = groups.iter_mut().find(|group| {
                 let Some(Op::Matmul(other)) = self.made_by(group[0]) else { return false };
-                let [ours, theirs] = [node.output, group[0]].map(|id| self.streaming_user(id));
+                let [ours, theirs] = [node.output, group[0]].map(|id| self.attention_of(id));
                 let bytes: u64 = group.iter().copied().chain([node.output]).map(weight_bytes).sum();
                 ours.is_some() && ours == theirs && other.lhs == op.lhs && bytes <= most_bytes
             });
@@ -195,23 +197,50 @@ impl Graph {
         groups
     }
 
-    /// The first of the streaming nodes that read a value, if nothing else does: they take it from any columns.
-    fn streaming_user(&self, id: ValueId) -> Option<usize> {
-        let reads = |index: &usize| self.nodes()[*index].op.operands().contains(&Some(id));
-        let streams = |index: usize| {
-            matches!(self.nodes()[index].op, Op::Attention(_) | Op::AttentionWeights(_) | Op::PartialAttention(_))
-        };
-        let mut users = (0..self.nodes().len()).filter(reads);
-        let first = users.next()?;
+    /// The attention whose nodes read a value, if nothing else does: they take it from any columns. It is known by its first
+    /// node.
+    fn attention_of(&self, id: ValueId) -> Option<usize> {
         if self.outputs().contains(&id) {
             return None;
         }
+        let reads = |index: &usize| self.nodes()[*index].op.operands().contains(&Some(id));
+        let mut users = (0..self.nodes().len()).filter(reads);
+        let first = users.next()?;
         match &self.nodes()[first].op {
             // Rows of a cache are read by whoever reads the cache.
             Op::AppendRows(op) if op.rows.tensor == id && users.next().is_none() => {
-                self.streaming_user(self.nodes()[first].output)
+                self.attention_of(self.nodes()[first].output)
             }
-            _ => (streams(first) && users.all(streams)).then_some(first),
+            _ => {
+                let attention = self.attention_with(first, id)?;
+                users.all(|user| self.attention_with(user, id).is_some()).then_some(attention)
+            }
+        }
+    }
+
+    /// The first node of the attention that node `index`, which reads columns of a value, is part of.
+    fn attention_with(&self, index: usize, id: ValueId) -> Option<usize> {
+        match &self.nodes()[index].op {
+            Op::Attention(_) | Op::AttentionWeights(_) | Op::PartialAttention(_) => Some(index),
+            Op::Matmul(op) => {
+                let mut operands = [(op.lhs, op.heads.lhs), (op.rhs, op.heads.rhs)].into_iter();
+                let columns = operands.all(|(operand, heads)| operand != id || heads.is_some()) && op.bias != Some(id);
+                columns.then(|| self.scores_behind(op.lhs).unwrap_or(index))
+            }
+            _ => None,
+        }
+    }
+
+    /// The node that makes the scores of which these are the weights.
+    fn scores_behind(&self, weights: ValueId) -> Option<usize> {
+        let softmax = match self.made_by(weights)? {
+            Op::Dropout(op) => return self.scores_behind(op.weights),
+            Op::Softmax(op) => op,
+            _ => return None,
+        };
+        match self.value(softmax.scores).source {
+            Source::Node(index) => Some(index),
+            _ => None,
         }
     }
 
@@ -225,14 +254,15 @@ impl Graph {
         matches!(self.made_by(id), Some(Op::Softmax(_) | Op::Dropout(_)))
     }
 
-    fn made_by(&self, id: ValueId) -> Option<&Op> {
+    pub(super) fn made_by(&self, id: ValueId) -> Option<&Op> {
         match self.value(id).source {
             Source::Node(index) => Some(&self.nodes()[index].op),
             _ => None,
         }
     }
 
-    fn only_used_by(&self, id: ValueId) -> Option<&Op> {
+    /// What made a value that is read or given back once.
+    pub(super) fn only_used_by(&self, id: ValueId) -> Option<&Op> {
         if self.uses(id) == 1 { self.made_by(id) } else { None }
     }
 
@@ -293,8 +323,8 @@ impl<'a> Copying<'a> {
         self.ids[id.0] = match value.source {
             Source::Node(index) => {
                 let mut op = self.graph.nodes()[index].op.clone();
-                for columns in op.columns_mut() {
-                    columns.first += moved.get(&columns.tensor).map_or(0, |(_, first)| *first);
+                for (tensor, first_column) in op.columns_mut() {
+                    *first_column += moved.get(&tensor).map_or(0, |(_, first)| *first);
                 }
                 self.builder.rebuild(&value.name, &op, &self.ids, &value.shape)?
             }
@@ -326,7 +356,7 @@ impl<'a> Copying<'a> {
             (1, false) => bias_parts[0].value,
             _ => Some(self.builder.pack(&format!("{biases}.packed"), Pack { parts: bias_parts })?),
         };
-        self.builder.matmul(&names, Matmul { lhs, rhs, bias, transpose_rhs: false, group: 1, skip_hidden: false })
+        self.builder.matmul(&names, Matmul { bias, ..Matmul::of(lhs, rhs) })
     }
 
     pub(super) fn finish(self) -> Graph {
@@ -354,14 +384,20 @@ impl GraphBuilder {
 }
 
 impl Op {
-    /// The columns that the op reads of wider tensors.
-    fn columns_mut(&mut self) -> Vec<&mut Columns> {
-        match self {
+    /// Of the wider tensors of which the op reads columns: which, and the first column.
+    fn columns_mut(&mut self) -> Vec<(ValueId, &mut usize)> {
+        let columns = match self {
             Self::Attention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
             Self::AttentionWeights(op) => vec![&mut op.scores.query, &mut op.scores.key],
             Self::PartialAttention(op) => vec![&mut op.scores.query, &mut op.scores.key, &mut op.value],
             Self::AppendRows(op) => vec![&mut op.rows],
+            Self::Matmul(op) => {
+                let heads = [(op.lhs, &mut op.heads.lhs), (op.rhs, &mut op.heads.rhs)];
+                let firsts = heads.map(|(tensor, heads)| heads.as_mut().map(|heads| (tensor, &mut heads.first)));
+                return firsts.into_iter().flatten().collect();
+            }
             _ => Vec::new(),
-        }
+        };
+        columns.into_iter().map(|columns| (columns.tensor, &mut columns.first)).collect()
     }
 }

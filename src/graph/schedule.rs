@@ -368,8 +368,7 @@ mod tests {
         let mut builder = GraphBuilder::new();
         let mut input = |name: &str, length| builder.input(name, [1, length, head_dim], DType::F32).unwrap();
         let [q, k, v] = [input("q", num_queries), input("k", num_keys), input("v", num_keys)];
-        let product =
-            |lhs, rhs, transpose_rhs| Matmul { lhs, rhs, bias: None, transpose_rhs, group: 1, skip_hidden: false };
+        let product = |lhs, rhs, transpose_rhs| Matmul { transpose_rhs, ..Matmul::of(lhs, rhs) };
         let scores = builder.matmul("scores", product(q, k, true)).unwrap();
         let (band, none) = (KeyBand::ALL, None);
         let softmax = Softmax {

@@ -7,6 +7,7 @@ use super::params::params;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
+use crate::graph::matrices::Matrices;
 
 params! {
     struct Params {
@@ -18,8 +19,18 @@ params! {
         rows: u32,
         cols: u32,
         inner: u32,
-        all_rows: u32,
-        all_cols: u32,
+        lhs_heads: u32,
+        lhs_entry_stride: u32,
+        lhs_head_stride: u32,
+        lhs_row_stride: u32,
+        rhs_heads: u32,
+        rhs_entry_stride: u32,
+        rhs_head_stride: u32,
+        rhs_row_stride: u32,
+        out_heads: u32,
+        out_entry_stride: u32,
+        out_head_stride: u32,
+        out_row_stride: u32,
         lhs_base: u32,
         rhs_base: u32,
         bias_base: u32,
@@ -72,25 +83,24 @@ const WORKGROUP: usize = 32;
 struct Sizes {
     /// K.
     inner: usize,
-    /// N.
-    all_cols: usize,
+    /// Of both operands.
+    matrices: [Matrices; 2],
     /// Starts of the windows and of the block's columns.
     starts: [u32; 3],
 }
 
 impl Sizes {
     /// Whether every row that is read along memory starts at a multiple of four words.
-    fn in_fours(&self, op: &Matmul) -> bool {
-        let rhs_row = if op.transpose_rhs { self.inner } else { self.all_cols };
+    fn in_fours(&self) -> bool {
         self.inner.is_multiple_of(4)
-            && rhs_row.is_multiple_of(4)
+            && self.matrices.iter().all(Matrices::in_fours)
             && self.starts.iter().all(|start| start.is_multiple_of(4))
     }
 }
 
-fn choose(op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> &'static str {
+fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
     let applies = |name: &str| match name {
-        "matmul_register_vec4" => sizes.in_fours(op),
+        "matmul_register_vec4" => sizes.in_fours(),
         // Taken before anything else is chosen, where the operands lie in textures.
         TEXELS => false,
         _ => true,
@@ -109,13 +119,13 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         return matmul_texels::launch(op, request);
     }
     let Request { graph, node, block, .. } = request;
-    let [_, all_rows, all_cols] = graph.space(node);
-    let inner = graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0);
+    let inner = graph.inner(op);
+    let [lhs, rhs, out] = [graph.lhs_matrices(op), graph.rhs_matrices(op), graph.out_matrices(op, node.output)];
     let &[lhs_base, rhs_base, bias_base, out_base] = request.bases else {
         unreachable!("a product should have three operands and an output");
     };
     let starts = [lhs_base, rhs_base, size(block.cols.start)];
-    let kernel = choose(op, &Sizes { inner, all_cols, starts }, request);
+    let kernel = choose(&Sizes { inner, matrices: [lhs, rhs], starts }, request);
     let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(ExactSizeIterator::len);
     // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
     let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
@@ -134,10 +144,20 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         rows: size(rows),
         cols: size(cols),
         inner: size(inner),
-        all_rows: wrapped(all_rows as u64),
-        all_cols: size(all_cols),
-        lhs_base,
-        rhs_base,
+        lhs_heads: size(lhs.num_heads),
+        lhs_entry_stride: wrapped(lhs.entry_stride as u64),
+        lhs_head_stride: size(lhs.head_stride),
+        lhs_row_stride: size(lhs.row_stride),
+        rhs_heads: size(rhs.num_heads),
+        rhs_entry_stride: wrapped(rhs.entry_stride as u64),
+        rhs_head_stride: size(rhs.head_stride),
+        rhs_row_stride: size(rhs.row_stride),
+        out_heads: size(out.num_heads),
+        out_entry_stride: wrapped(out.entry_stride as u64),
+        out_head_stride: size(out.head_stride),
+        out_row_stride: size(out.row_stride),
+        lhs_base: lhs_base.wrapping_add(wrapped(lhs.first as u64)),
+        rhs_base: rhs_base.wrapping_add(wrapped(rhs.first as u64)),
         bias_base,
         out_base,
         has_bias: op.bias.is_some().into(),

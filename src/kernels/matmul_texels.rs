@@ -14,8 +14,20 @@ params! {
         rows: u32,
         cols: u32,
         inner: u32,
-        all_rows: u32,
-        all_cols: u32,
+        lhs_first: u32,
+        lhs_heads: u32,
+        lhs_entry_stride: u32,
+        lhs_head_stride: u32,
+        lhs_row_stride: u32,
+        rhs_first: u32,
+        rhs_heads: u32,
+        rhs_entry_stride: u32,
+        rhs_head_stride: u32,
+        rhs_row_stride: u32,
+        out_heads: u32,
+        out_entry_stride: u32,
+        out_head_stride: u32,
+        out_row_stride: u32,
         lhs_base: u32,
         bias_base: u32,
         out_base: u32,
@@ -34,8 +46,7 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let &[lhs_base, _, bias_base, out_base] = request.bases else {
         unreachable!("a product should have three operands and an output");
     };
-    let [_, all_rows, all_cols] = graph.space(node);
-    let inner = inner(graph, op);
+    let [lhs, rhs, out] = [graph.lhs_matrices(op), graph.rhs_matrices(op), graph.out_matrices(op, node.output)];
     let lanes = texels::lanes(request.profile);
     let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
     let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
@@ -47,9 +58,21 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         batches: size(block.batches.len()),
         rows: size(block.rows.len()),
         cols: size(block.cols.len()),
-        inner: size(inner),
-        all_rows: wrapped(all_rows as u64),
-        all_cols: size(all_cols),
+        inner: size(graph.inner(op)),
+        lhs_first: size(lhs.first),
+        lhs_heads: size(lhs.num_heads),
+        lhs_entry_stride: wrapped(lhs.entry_stride as u64),
+        lhs_head_stride: size(lhs.head_stride),
+        lhs_row_stride: size(lhs.row_stride),
+        rhs_first: size(rhs.first),
+        rhs_heads: size(rhs.num_heads),
+        rhs_entry_stride: wrapped(rhs.entry_stride as u64),
+        rhs_head_stride: size(rhs.head_stride),
+        rhs_row_stride: size(rhs.row_stride),
+        out_heads: size(out.num_heads),
+        out_entry_stride: wrapped(out.entry_stride as u64),
+        out_head_stride: size(out.head_stride),
+        out_row_stride: size(out.row_stride),
         lhs_base,
         bias_base,
         out_base,
@@ -71,15 +94,10 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     }
 }
 
-/// K.
-fn inner(graph: &Graph, op: &Matmul) -> usize {
-    graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0)
-}
-
 /// Rounds of all loops of one invocation: along K, and, where something is hidden, once more for every four rows of a
 /// column group.
 pub(super) fn rounds(graph: &Graph, op: &Matmul) -> u64 {
     let again = if op.skip_hidden { ROWS / 4 * COLS } else { 0 };
-    let along = inner(graph, op) / 4;
+    let along = graph.inner(op) / 4;
     ((1 + again) * along + again) as u64
 }

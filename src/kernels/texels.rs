@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::{attention, matmul, matmul_texels, transpose};
 use crate::gpu::{AdapterKind, DeviceProfile};
+use crate::graph::matrices::Matrices;
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
 /// Words in a row of such a texture.
@@ -16,8 +17,9 @@ pub(crate) const ROW_WORDS: usize = 4096;
 /// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
 const MOST_STAGED_BYTES: u64 = 16 << 20;
 
-/// Fewer operations than this do not repay the second that unrolled text takes to compile.
+/// Attentions, and products, of fewer operations do not repay the seconds that unrolled text takes to compile.
 const FEWEST_FLOPS: u64 = 1 << 24;
+const FEWEST_FLOPS_OF_PRODUCT: u64 = 1 << 26;
 
 /// An attention of no more operations is streamed from buffers, if at all.
 pub(crate) const LITTLE_FLOPS: u64 = 1 << 18;
@@ -84,7 +86,7 @@ pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfil
         && attention::rounds(attention::TEXELS, graph, op) <= super::most_rounds(profile)
 }
 
-/// Whether unrolled text is worth compiling for this many operations.
+/// Whether unrolled text is worth compiling for an attention of this many operations.
 pub(crate) fn repays(flops: u64) -> bool {
     flops >= FEWEST_FLOPS
 }
@@ -99,9 +101,12 @@ fn needs(node: &Node) -> Vec<ValueId> {
     }
 }
 
-fn could_multiply(graph: &Graph, op: &Matmul, profile: &DeviceProfile) -> bool {
-    let axes = graph.value(op.rhs).shape.axes();
-    axes[axes.len() - 2..].iter().all(|&axis| axis > 0 && axis.is_multiple_of(4))
+fn could_multiply(graph: &Graph, op: &Matmul, output: ValueId, profile: &DeviceProfile) -> bool {
+    let [_, rows, cols] = graph.product_space(op, output);
+    let sizes = [graph.inner(op), cols];
+    rows > 0
+        && sizes.iter().all(|&size| size > 0 && size.is_multiple_of(4))
+        && [graph.lhs_matrices(op), graph.rhs_matrices(op)].iter().all(Matrices::in_fours)
         && matmul_texels::rounds(graph, op) <= super::most_rounds(profile)
 }
 
@@ -114,7 +119,7 @@ impl Question<'_> {
     fn could_read(&self, node: &Node) -> bool {
         let (name, could) = match &node.op {
             Op::Matmul(op) => {
-                let could = could_multiply(self.graph, op, self.profile);
+                let could = could_multiply(self.graph, op, node.output, self.profile);
                 (matmul::TEXELS, could && !self.users.contains(&op.lhs))
             }
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
@@ -125,7 +130,7 @@ impl Question<'_> {
         };
         let pays = match node.op {
             Op::Attention(_) => self.graph.node_flops(node) > LITTLE_FLOPS,
-            _ => repays(self.graph.node_flops(node)),
+            _ => self.graph.node_flops(node) >= FEWEST_FLOPS_OF_PRODUCT,
         };
         could && self.is_wanted(node, name, pays)
     }

@@ -310,12 +310,13 @@ impl Compiler<'_> {
         if let Chosen::Users(kernel) = &launch.kernel {
             self.check_starts(node, &kernel.name, &bases)?;
         }
-        let bindings = slots(node, &launch.kernel).into_iter().map(|slot| (slot, self.filled(node, slot, &buffers)));
-        Ok(Dispatch { node: step.node, block: step.block.clone(), bindings: bindings.collect(), launch })
+        let slots = slots(node, &launch.kernel);
+        let bindings = slots.iter().map(|&slot| (slot, self.filled(node, slot, &slots, &buffers))).collect();
+        Ok(Dispatch { node: step.node, block: step.block.clone(), bindings, launch })
     }
 
     /// `buffers` are those of the operands and then of the output.
-    fn filled(&self, node: &Node, slot: Slot, buffers: &[Binding]) -> Binding {
+    fn filled(&self, node: &Node, slot: Slot, slots: &[Slot], buffers: &[Binding]) -> Binding {
         let operand = |index: usize| node.op.operands()[index];
         let (id, index) = match slot {
             Slot::Read(index) | Slot::ReadTexels(index) => (operand(index), index),
@@ -324,6 +325,8 @@ impl Compiler<'_> {
         let texture = id.and_then(|id| self.storage.textures.homes.get(&id));
         match (slot, texture) {
             (Slot::ReadTexels(_) | Slot::WriteTexels, Some(&texture)) => Binding::Texels(texture),
+            // What is read from its texture may be more than a binding holds.
+            (Slot::Read(index), Some(_)) if slots.contains(&Slot::ReadTexels(index)) => Binding::Absent,
             // An input in a texture lies in its buffer too.
             (Slot::Read(_) | Slot::Write, _) => buffers[index].clone(),
             _ => Binding::Absent,
@@ -390,7 +393,7 @@ mod tests {
         let mut builder = GraphBuilder::new();
         let lhs = builder.input("lhs", [1, 9, 4], DType::F32).unwrap();
         let rhs = builder.input("rhs", [1, 4, 12], DType::F32).unwrap();
-        let op = Matmul { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: false };
+        let op = Matmul::of(lhs, rhs);
         let out = builder.matmul("out", op).unwrap();
         let graph = builder.finish(&[out]);
         let mut num_blocks = 0;

@@ -22,6 +22,13 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
         return Ok(fused);
     }
     let users: BTreeSet<String> = options.tensors.keys().cloned().collect();
+    let fused = fused.side_by_side(&|graph, id| {
+        let value = graph.value(id);
+        let axes = value.shape.axes();
+        let bytes = axes[1..].iter().fold(4_u64, |bytes, &axis| bytes.saturating_mul(axis as u64));
+        // Packed with two others, a batch entry of it can be seen at once. What lies in a user's buffer may be written too.
+        bytes.saturating_mul(3) <= profile.max_binding_bytes && !users.contains(&value.name)
+    })?;
     fused.packed(&users, profile.max_binding_bytes)
 }
 

@@ -123,14 +123,12 @@ impl<T: Real> Memory<'_, T> {
         let [_, rows, cols] = self.graph.space(node);
         match &node.op {
             Op::Matmul(op) => {
-                let inner = self.graph.value(op.lhs).shape.axes().last().copied().unwrap_or(0);
                 let operands = matmul::Operands {
-                    lhs: self.real(op.lhs),
-                    rhs: self.real(op.rhs),
+                    lhs: (self.real(op.lhs), self.graph.lhs_matrices(op)),
+                    rhs: (self.real(op.rhs), self.graph.rhs_matrices(op)),
                     bias: op.bias.map(|bias| self.real(bias)),
-                    rows,
-                    cols,
-                    inner,
+                    out: self.graph.out_matrices(op, node.output),
+                    inner: self.graph.inner(op),
                 };
                 matmul(op, &operands, block, write);
             }
@@ -319,12 +317,10 @@ mod tests {
             |name: &str, input, num_heads| builder.transpose_qkv(name, TransposeHeads { input, num_heads }).unwrap();
         let [q, k, v] = [split("q", query, 4), split("k", key, 2), split("v", value, 2)];
         let product = |lhs, rhs, transpose_rhs, skip_hidden| Matmul {
-            lhs,
-            rhs,
-            bias: None,
             transpose_rhs,
             group: 2,
             skip_hidden,
+            ..Matmul::of(lhs, rhs)
         };
         let scores = builder.matmul("scores", product(q, k, true, false)).unwrap();
         let band = KeyBand::new(true, 2, Some(5));

@@ -5,22 +5,21 @@
 use super::view::{Real, View, is_hidden};
 use crate::graph::Matmul;
 use crate::graph::footprint::Block;
+use crate::graph::matrices::Matrices;
 
 /// Columns whose sums run side by side: independent chains of additions keep the processor busy.
 const TILE: usize = 8;
 
-/// Sizes and operands of one product.
+/// Operands of one product, and where their matrices lie.
 pub(super) struct Operands<'a, T> {
     /// (batch, M, K).
-    pub(super) lhs: View<'a, T>,
+    pub(super) lhs: (View<'a, T>, Matrices),
     /// (batch / group, K, N), or (batch / group, N, K) when transposed.
-    pub(super) rhs: View<'a, T>,
+    pub(super) rhs: (View<'a, T>, Matrices),
     /// (N,).
     pub(super) bias: Option<View<'a, T>>,
-    /// M.
-    pub(super) rows: usize,
-    /// N.
-    pub(super) cols: usize,
+    /// (batch, M, N).
+    pub(super) out: Matrices,
     /// K.
     pub(super) inner: usize,
 }
@@ -32,12 +31,12 @@ pub(super) fn matmul<T: Real>(
     block: &Block,
     mut write: impl FnMut(usize, &[T]),
 ) {
-    let Operands { lhs, rows, cols, inner, .. } = *operands;
+    let Operands { lhs: (lhs, lhs_matrices), rhs: (_, rhs_matrices), out, inner, .. } = *operands;
     let mut out_row = vec![T::zero(); block.cols.len()];
     for batch in block.batches.clone() {
-        let matrix = batch / op.group * inner * cols;
+        let matrix = rhs_matrices.start(batch / op.group);
         for row in block.rows.clone() {
-            let first = (batch * rows + row) * inner;
+            let first = lhs_matrices.start(batch) + row * lhs_matrices.row_stride;
             let lhs_row = lhs.slice(first..first + inner);
             out_row.fill(T::zero());
             if op.transpose_rhs {
@@ -50,7 +49,7 @@ pub(super) fn matmul<T: Real>(
                     *out += bias;
                 }
             }
-            write((batch * rows + row) * cols + block.cols.start, &out_row);
+            write(out.start(batch) + row * out.row_stride + block.cols.start, &out_row);
         }
     }
 }
@@ -64,16 +63,16 @@ fn dot_products<T: Real>(
     block: &Block,
     out_row: &mut [T],
 ) {
-    let inner = operands.inner;
+    let (rhs, Matrices { row_stride, .. }) = operands.rhs;
     for (tile, sums) in out_row.chunks_mut(TILE).enumerate() {
-        let col = block.cols.start + tile * TILE;
-        let rhs_rows = operands.rhs.slice(matrix + col * inner..matrix + (col + sums.len()) * inner);
+        let first = matrix + (block.cols.start + tile * TILE) * row_stride;
+        let rhs_rows = rhs.slice(first..first + (sums.len() - 1) * row_stride + operands.inner);
         for (k, &x) in lhs_row.iter().enumerate() {
             if op.skip_hidden && is_hidden(x) {
                 continue;
             }
             for (j, sum) in sums.iter_mut().enumerate() {
-                *sum += x * rhs_rows[j * inner + k];
+                *sum += x * rhs_rows[j * row_stride + k];
             }
         }
     }
@@ -88,12 +87,13 @@ fn weighted_sum<T: Real>(
     block: &Block,
     out_row: &mut [T],
 ) {
+    let (rhs, Matrices { row_stride, .. }) = operands.rhs;
     for (k, &x) in lhs_row.iter().enumerate() {
         if op.skip_hidden && is_hidden(x) {
             continue;
         }
-        let first = matrix + k * operands.cols;
-        let rhs_row = operands.rhs.slice(first + block.cols.start..first + block.cols.end);
+        let first = matrix + k * row_stride;
+        let rhs_row = rhs.slice(first + block.cols.start..first + block.cols.end);
         for (out, &y) in out_row.iter_mut().zip(rhs_row) {
             *out += x * y;
         }

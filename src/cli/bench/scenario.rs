@@ -229,7 +229,7 @@ pub(super) fn product(rows: usize, side: usize) -> Result<Graph, Error> {
     let mut builder = GraphBuilder::new();
     let lhs = builder.input("query", [1, rows, side], DType::F32)?;
     let rhs = builder.parameter("W", [side, side])?;
-    let op = Matmul { lhs, rhs, bias: None, transpose_rhs: false, group: 1, skip_hidden: false };
+    let op = Matmul::of(lhs, rhs);
     let output = builder.matmul("output", op)?;
     Ok(builder.finish(&[output]))
 }
