@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::layer::Layer;
 use super::object::plain;
 use crate::graph::{Node, Op, Source};
-use crate::{DType, Device, DeviceProfile, Graph, PlanStep, PlanSummary};
+use crate::{DType, Device, DeviceProfile, Graph, PlanOptions, PlanStep, PlanSummary, Rewriting};
 
 /// `Explanation` of the package.
 #[derive(Serialize)]
@@ -98,11 +98,13 @@ impl Layer {
     pub fn explain(&self, call: &JsCall) -> Result<JsValue, Fault> {
         let shape = call.call_shape();
         let graph = self.attention().graph(&shape, call.return_weights())?;
-        let profile = match self.device() {
-            Device::Gpu(gpu) => gpu.profile().clone(),
-            Device::Cpu(_) => DeviceProfile::portable(),
+        let options = call.plan_options()?;
+        let (profile, options) = match self.device() {
+            Device::Gpu(gpu) => (gpu.profile().clone(), options),
+            // The CPU follows the graph as it was built.
+            Device::Cpu(_) => (DeviceProfile::portable(), PlanOptions { rewriting: Rewriting::OFF, ..options }),
         };
-        let summary = PlanSummary::with_options(&graph, &profile, &call.plan_options()?)?;
+        let summary = PlanSummary::with_options(&graph, &profile, &options)?;
         let sizes = self.attention().sizes(&shape)?;
         let scale = self.scale(&shape, call)?.unwrap_or_else(|| 1.0 / (sizes.head_dim as f64).sqrt());
         Ok(plain(&Explanation {
