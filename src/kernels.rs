@@ -22,6 +22,7 @@ mod matmul_texels;
 mod merge_partials;
 mod params;
 pub(crate) mod partial_attention;
+mod shader;
 mod softmax;
 pub(crate) mod texels;
 mod transpose;
@@ -42,7 +43,7 @@ pub struct Kernel {
     pub name: &'static str,
     /// The op it computes.
     pub op: &'static str,
-    /// Its text.
+    /// Its text; on wasm without comments.
     pub wgsl: &'static str,
     /// What is bound from binding 1 on.
     pub slots: &'static [Slot],

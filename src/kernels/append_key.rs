@@ -1,6 +1,7 @@
 //! `append_key` on the GPU: a copy with one more row, an element to an invocation.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 
 params! {
@@ -21,7 +22,7 @@ params! {
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "append_key",
     op: "append_key",
-    wgsl: include_str!("../../shaders/append_key.wgsl"),
+    wgsl: shader!("append_key"),
     slots: &[Slot::Read(0), Slot::Read(1), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],

@@ -1,6 +1,7 @@
 //! `append_rows` on the GPU: four elements to an invocation.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size, wrapped};
 use crate::graph::{AppendRows, DType};
 
@@ -28,7 +29,7 @@ params! {
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "append_rows",
     op: "append_rows",
-    wgsl: include_str!("../../shaders/append_rows.wgsl"),
+    wgsl: shader!("append_rows"),
     slots: &[Slot::Read(1), Slot::Read(2), Slot::Write],
     params: Params::LAYOUT,
     overrides: &["HALVES"],

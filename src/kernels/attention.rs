@@ -2,6 +2,7 @@
 
 use super::masks::MaskPlaces;
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, texels, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, AttentionWeights, Columns, Graph, Scores, ValueId};
@@ -57,7 +58,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
     Kernel {
         name: ROW,
         op: "attention",
-        wgsl: include_str!("../../shaders/attention_row.wgsl"),
+        wgsl: shader!("attention_row"),
         slots: &BUFFERS,
         params: Params::LAYOUT,
         overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT"],
@@ -65,7 +66,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
     Kernel {
         name: TILED,
         op: "attention",
-        wgsl: include_str!("../../shaders/attention_tiled.wgsl"),
+        wgsl: shader!("attention_tiled"),
         slots: &BUFFERS,
         params: Params::LAYOUT,
         overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT"],
@@ -73,7 +74,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
     Kernel {
         name: TEXELS,
         op: "attention",
-        wgsl: include_str!("../../shaders/attention_texels.wgsl"),
+        wgsl: shader!("attention_texels"),
         slots: &[
             Slot::ReadTexels(0),
             Slot::ReadTexels(1),
@@ -91,7 +92,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
     Kernel {
         name: "attention_weights",
         op: "attention_weights",
-        wgsl: include_str!("../../shaders/attention_weights.wgsl"),
+        wgsl: shader!("attention_weights"),
         slots: WEIGHTS_BUFFERS,
         params: Params::LAYOUT,
         overrides: &["HAS_MASK", "HAS_BIAS"],

@@ -1,6 +1,7 @@
 //! `copy` on the GPU: a strided copy has one kernel for every device.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size, wrapped};
 use crate::graph::CopyStrided;
 
@@ -29,7 +30,7 @@ params! {
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "copy",
     op: "copy",
-    wgsl: include_str!("../../shaders/copy.wgsl"),
+    wgsl: shader!("copy"),
     slots: &[Slot::Read(0), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],

@@ -1,6 +1,7 @@
 //! `dropout` on the GPU: four weights to an invocation, for which one turn of the generator gives the words.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 use crate::graph::Dropout;
 
@@ -23,7 +24,7 @@ params! {
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "dropout",
     op: "dropout",
-    wgsl: include_str!("../../shaders/dropout.wgsl"),
+    wgsl: shader!("dropout"),
     slots: &[Slot::Read(0), Slot::Read(1), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],

@@ -4,6 +4,7 @@
 //! rows one batch.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
@@ -42,13 +43,13 @@ params! {
 }
 
 pub(super) static KERNELS: [Kernel; 4] = [
-    kernel("matmul_tiled", include_str!("../../shaders/matmul_tiled.wgsl")),
-    kernel("matmul_register", include_str!("../../shaders/matmul_register.wgsl")),
-    kernel("matmul_register_vec4", include_str!("../../shaders/matmul_register_vec4.wgsl")),
+    kernel("matmul_tiled", shader!("matmul_tiled")),
+    kernel("matmul_register", shader!("matmul_register")),
+    kernel("matmul_register_vec4", shader!("matmul_register_vec4")),
     Kernel {
         name: TEXELS,
         op: "matmul",
-        wgsl: include_str!("../../shaders/matmul_texels.wgsl"),
+        wgsl: shader!("matmul_texels"),
         slots: &[
             Slot::Read(0),
             Slot::ReadTexels(0),

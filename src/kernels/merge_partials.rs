@@ -1,6 +1,7 @@
 //! `merge_partials` on the GPU: a word to an invocation.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 use crate::graph::MergePartials;
 
@@ -23,7 +24,7 @@ params! {
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: "merge_partials",
     op: "merge_partials",
-    wgsl: include_str!("../../shaders/merge_partials.wgsl"),
+    wgsl: shader!("merge_partials"),
     slots: &[Slot::Read(0), Slot::Write],
     params: Params::LAYOUT,
     overrides: &[],

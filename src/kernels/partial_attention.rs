@@ -2,6 +2,7 @@
 
 use super::masks::MaskPlaces;
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, Columns, DType, Graph, PartialAttention, Split, ValueId};
@@ -56,7 +57,7 @@ const NAME: &str = "partial_attention";
 pub(super) static KERNELS: [Kernel; 1] = [Kernel {
     name: NAME,
     op: NAME,
-    wgsl: include_str!("../../shaders/partial_attention.wgsl"),
+    wgsl: shader!("partial_attention"),
     slots: &[
         Slot::Read(0),
         Slot::Read(1),

@@ -5,6 +5,7 @@
 
 use super::masks::MaskPlaces;
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size};
 use crate::gpu::AdapterKind;
 use crate::graph::Softmax;
@@ -41,10 +42,8 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 2] = [
-    kernel("softmax_row", include_str!("../../shaders/softmax_row.wgsl")),
-    kernel("softmax_workgroup", include_str!("../../shaders/softmax_workgroup.wgsl")),
-];
+pub(super) static KERNELS: [Kernel; 2] =
+    [kernel("softmax_row", shader!("softmax_row")), kernel("softmax_workgroup", shader!("softmax_workgroup"))];
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel {

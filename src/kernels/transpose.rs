@@ -3,6 +3,7 @@
 //! Both work on the (B·H, L, d) side, so one `Params` and one grid serve both.
 
 use super::params::params;
+use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
 use crate::graph::TransposeHeads;
 
@@ -22,10 +23,10 @@ params! {
 }
 
 pub(super) static KERNELS: [Kernel; 4] = [
-    from_buffers(QKV, include_str!("../../shaders/transpose_qkv.wgsl")),
-    from_texels(QKV_TEXELS, QKV, include_str!("../../shaders/transpose_qkv_texels.wgsl")),
-    from_buffers(OUTPUT, include_str!("../../shaders/transpose_output.wgsl")),
-    from_texels(OUTPUT_TEXELS, OUTPUT, include_str!("../../shaders/transpose_output_texels.wgsl")),
+    from_buffers(QKV, shader!("transpose_qkv")),
+    from_texels(QKV_TEXELS, QKV, shader!("transpose_qkv_texels")),
+    from_buffers(OUTPUT, shader!("transpose_output")),
+    from_texels(OUTPUT_TEXELS, OUTPUT, shader!("transpose_output_texels")),
 ];
 
 const QKV: &str = "transpose_qkv";

@@ -1,0 +1,25 @@
+//! Puts the shaders where `src/kernels` includes them from: as they are, or without their comments for a page, which would
+//! load ten thousand bytes more of them.
+
+use std::path::Path;
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=shaders");
+    let variable = |name: &str| env::var(name).map_err(io::Error::other);
+    let folder = Path::new(&variable("OUT_DIR")?).join("shaders");
+    let for_pages = variable("CARGO_CFG_TARGET_ARCH")? == "wasm32";
+    fs::create_dir_all(&folder)?;
+    for entry in fs::read_dir("shaders")? {
+        let entry = entry?;
+        let text = fs::read_to_string(entry.path())?;
+        let text = if for_pages { without_comments(&text) } else { text };
+        fs::write(folder.join(entry.file_name()), text)?;
+    }
+    Ok(())
+}
+
+/// The text without lines that are nothing but a comment.
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
+}
