@@ -44,9 +44,14 @@ pub(crate) fn lanes(profile: &DeviceProfile) -> usize {
     }
 }
 
+/// Rows of the smallest texture. Of none is the number of rows a power of two: llvmpipe compiles a kernel once for textures
+/// whose height is one, and once more for others, for seconds each time.
+pub(crate) const FEWEST_ROWS: u32 = 3;
+
 /// Rows of the texture of a value.
 pub(crate) fn rows(graph: &Graph, id: ValueId) -> u32 {
-    u32::try_from(graph.value(id).len().div_ceil(ROW_WORDS).max(1)).unwrap_or(u32::MAX)
+    let rows = u32::try_from(graph.value(id).len().div_ceil(ROW_WORDS)).unwrap_or(u32::MAX);
+    rows.saturating_add(rows.is_power_of_two().into()).max(FEWEST_ROWS)
 }
 
 /// The values that lie in textures. Inputs among them lie in buffers too, from which they are copied.

@@ -6,7 +6,7 @@ use super::program::{ROW_BYTES, Textures};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::graph::{Graph, Source, ValueId};
-use crate::kernels::texels::ROW_WORDS;
+use crate::kernels::texels::{FEWEST_ROWS, ROW_WORDS};
 
 /// Bytes of a texel: four words.
 const TEXEL_BYTES: u64 = 16;
@@ -30,7 +30,7 @@ impl Texels {
             made.push(texture(gpu, rows).await?);
         }
         let view = |texture: &wgpu::Texture| texture.create_view(&wgpu::TextureViewDescriptor::default());
-        let absent = [texture(gpu, 1).await?, texture(gpu, 1).await?];
+        let absent = [texture(gpu, FEWEST_ROWS).await?, texture(gpu, FEWEST_ROWS).await?];
         let views = made.iter().map(view).collect();
         Ok(Self { views, textures: made, homes: textures.homes.clone(), absent: absent.each_ref().map(view) })
     }
