@@ -5,8 +5,8 @@ mod support;
 
 use half::f16;
 use multihead::{
-    AttentionConfig, AttentionInputs, CacheOptions, CacheStorage, CpuReason, Device, HostTensor, KvCache, Mask,
-    MultiHeadAttention, StepInputs, StepPlan, StepShape,
+    AttentionConfig, AttentionInputs, CacheOptions, CacheStorage, CpuReason, Device, Gpu, HostTensor, KvCache, Mask,
+    MultiHeadAttention, PlanOptions, StepInputs, StepPlan, StepShape, Tensor,
 };
 use support::layers::Spec;
 use support::{first_difference, gpu, portable_gpu, random};
@@ -351,6 +351,114 @@ fn bytes_shrink_with_key_value_heads_and_with_halves() {
     assert_eq!(bytes(1, CacheStorage::F16), 2 * 512 * 2 / 8);
 }
 
+/// Any numbers give a cache and a step or an error: no sum or product of them overflows.
+#[test]
+fn numbers_that_nobody_has_room_for_are_refused() {
+    let huge = [usize::MAX, usize::MAX - 2, usize::MAX / 2, usize::MAX / 8, 1 << 40];
+    for device in [Device::Gpu(gpu()), Device::Cpu(CpuReason::Chosen)] {
+        for huge in huge {
+            for heads in [1, huge] {
+                let layer = MultiHeadAttention::core(AttentionConfig::new(heads)).unwrap();
+                let shape = StepShape::self_attention(1, heads);
+                let narrow = StepShape { key: Some(heads), value: Some(heads), ..shape };
+                let shapes = [
+                    StepShape { value: Some(huge), ..narrow },
+                    StepShape { key: Some(huge), ..narrow },
+                    StepShape { query: huge, ..narrow },
+                    StepShape { rows: huge, ..narrow },
+                ];
+                for shape in shapes {
+                    for options in [[1, 1], [huge, 1], [1, huge], [huge, huge]] {
+                        for storage in [CacheStorage::F32, CacheStorage::F16] {
+                            let options = options_of(options, storage);
+                            let cache = pollster::block_on(layer.cache(&device, &options, &shape));
+                            let step = cache.and_then(|cache| {
+                                assert!(cache.bytes() > 0 && cache.bytes_per_token() > 0);
+                                pollster::block_on(layer.compile_step(&device, &cache, &shape))
+                            });
+                            assert!(step.is_err() || heads == huge && shape == narrow, "{heads} {shape:?} {options:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn options_of([batch, capacity]: [usize; 2], storage: CacheStorage) -> CacheOptions {
+    options(batch, capacity, storage)
+}
+
+/// The groups of a value are written out in a kernel's text, so that it would take minutes to compile.
+#[test]
+fn heads_wider_than_the_kernel_takes_are_refused_with_both_numbers() {
+    let layer = MultiHeadAttention::core(AttentionConfig::new(2)).unwrap();
+    let refusal = |[head, value]: [usize; 2]| {
+        let shape = StepShape { key: Some(2 * head), value: Some(2 * value), ..StepShape::self_attention(1, 2 * head) };
+        let options = options(1, 1, CacheStorage::F32);
+        pollster::block_on(layer.cache(&Device::Cpu(CpuReason::Chosen), &options, &shape)).map_err(|e| e.to_string())
+    };
+    assert!(refusal([512, 512]).is_ok());
+    let expected = |what| {
+        format!(
+            "a head of {what} needs 513 columns, but the widest that attention over a cache takes is 512; use more heads"
+        )
+    };
+    assert_eq!(refusal([513, 1]).unwrap_err(), expected("queries"));
+    assert_eq!(refusal([1, 513]).unwrap_err(), expected("values"));
+}
+
+/// Two devices of one adapter, opened one after the other: wgpu has the same numbers for what is on them.
+#[test]
+fn a_cache_of_another_device_is_refused_and_not_touched() {
+    let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+    let shape = StepShape { key: Some(1), value: Some(1), ..StepShape::self_attention(1, 1) };
+    let [one, other, adopted] = [gpu(), gpu(), gpu()];
+    let adopted = Gpu::adopt(adopted.device(), adopted.queue()).unwrap();
+    let twice = Gpu::adopt(adopted.device(), adopted.queue()).unwrap();
+    let devices = [one, other, adopted, twice].map(Device::Gpu);
+    let caches = devices
+        .each_ref()
+        .map(|device| pollster::block_on(layer.cache(device, &options(1, 4, CacheStorage::F32), &shape)).unwrap());
+    for (of_device, device) in devices.iter().enumerate() {
+        for (of_cache, cache) in caches.iter().enumerate() {
+            let Device::Gpu(gpu) = device else { unreachable!() };
+            // A clone is the same device.
+            let step = pollster::block_on(layer.compile_step(&Device::Gpu(gpu.clone()), cache, &shape));
+            match step {
+                Ok(_) => assert_eq!(of_device, of_cache),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(of_device != of_cache, "{error}");
+                    assert!(error.starts_with("the cache lies on another device than this \""), "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// What lies in buffers of the caller's would not come back, and rows would be appended nevertheless.
+#[test]
+fn a_step_takes_no_tensors_of_the_callers() {
+    let device = gpu();
+    let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+    let shape = StepShape::self_attention(1, 4);
+    let buffer = device.device().create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 64,
+        usage: wgpu::BufferUsages::STORAGE,
+        mapped_at_creation: false,
+    });
+    let device = Device::Gpu(device);
+    let cache = pollster::block_on(layer.cache(&device, &options(1, 4, CacheStorage::F32), &shape)).unwrap();
+    for name in ["joined", "query", "key_cache", "lengths"] {
+        let mut plan = PlanOptions::default();
+        plan.tensors.insert(name.into(), Tensor::new(&buffer));
+        let refusal = pollster::block_on(layer.compile_step_with(&device, &cache, &shape, &plan)).unwrap_err();
+        assert!(refusal.to_string().starts_with(&format!("{name} would lie in buffers of the caller's")), "{refusal}");
+    }
+}
+
 /// One plan serves all steps: lengths are data.
 #[test]
 fn a_step_allocates_and_compiles_nothing() {
@@ -388,17 +496,28 @@ fn what_a_cache_cannot_be_is_refused() {
     let no_window = StepShape { window: Some(0), ..shape };
     assert_eq!(refused(f32s(1, 1), &no_window), "window is 0, but must be at least 1");
     assert!(refused(f32s(1, usize::MAX / 2), &shape).contains("more elements than can be counted"));
+    assert!(refused(f32s(1, 1 << 50), &shape).contains("more memory than is left"));
     let on_gpu = pollster::block_on(layer.cache(&device, &f32s(1, 1 << 40), &shape)).unwrap_err();
     assert!(matches!(on_gpu, multihead::Error::LimitExceeded { .. }), "{on_gpu}");
 
     let mut cache = made(&layer, f32s(1, 4), &shape).unwrap();
     let step = |layer: &MultiHeadAttention, device| pollster::block_on(layer.compile_step(device, &cache, &shape));
+    let wider = StepShape { value: Some(8), ..shape };
+    let core = MultiHeadAttention::core(AttentionConfig::new(4)).unwrap();
+    let narrow = pollster::block_on(core.cache(&cpu, &f32s(1, 4), &shape)).unwrap();
     assert_eq!(
-        step(&other, &cpu).unwrap_err().to_string(),
-        "the cache keeps keys of 2 heads of 4 and values of 4 for 4 query heads, but this layer has keys of 4 heads of 4 and values of 4 for 4 query heads; make a cache for it"
+        pollster::block_on(core.compile_step(&cpu, &narrow, &wider)).unwrap_err().to_string(),
+        "the cache keeps keys of 4 heads of 4 and values of 4 for 4 query heads, but this step has keys of 4 heads of 4 and values of 2 for 4 query heads; make a cache for it"
     );
+    // A layer of the same sizes and even of the same weights is another; a clone is not.
+    let twin = MultiHeadAttention::new(AttentionConfig::new(4), layer.weights().unwrap().clone()).unwrap();
+    for stranger in [&twin, &spec.layer(&mut rng), &other] {
+        let refusal = step(stranger, &cpu).unwrap_err().to_string();
+        assert!(refusal.starts_with("the cache was made by another layer"), "{refusal}");
+    }
+    step(&layer.clone(), &cpu).unwrap();
     let elsewhere = step(&layer, &device).unwrap_err().to_string();
-    assert!(elsewhere.starts_with("the cache lies on another device than \""), "{elsewhere}");
+    assert!(elsewhere.starts_with("the cache lies on another device than this \""), "{elsewhere}");
     let plan = step(&layer, &cpu).unwrap();
     let mut second = made(&layer, f32s(1, 4), &shape).unwrap();
     let x = |rows: usize| StepInputs::new(HostTensor::new([1, rows, 16], vec![0.5; rows * 16]).unwrap());

@@ -421,9 +421,9 @@ fn partial_attention_and_merge_partials() {
     let mut rng = fastrand::Rng::with_seed(10);
     for axes in PARTS {
         let [batch, queries, num_keys, num_heads, num_kv_heads, head_dim, value_dim, parts, keys] = axes;
-        for kind in 0..4_usize {
+        for kind in 0..6_usize {
             let mut builder = GraphBuilder::new();
-            let extra_keys = usize::from(kind == 1);
+            let extra_keys = usize::from(kind == 1 || kind == 5);
             let mut tensors = Vec::new();
             let mut input = |name: &'static str, shape: Vec<usize>, rng: &mut fastrand::Rng| {
                 tensors.push((name, random(rng, shape.clone())));
@@ -447,7 +447,16 @@ fn partial_attention_and_merge_partials() {
             let attend_mask =
                 (kind == 2).then(|| builder.input("attend_mask", [queries, num_keys], DType::Bool).unwrap());
             let cached = (kind == 3).then(|| builder.input("lengths", [batch, 2], DType::U32).unwrap());
-            let band = [KeyBand::ALL, KeyBand::ALL, KeyBand::new(true, 40, Some(30)), KeyBand::new(true, 0, Some(90))];
+            let dropout = (kind >= 4).then(|| builder.input("dropout", [4], DType::U32).unwrap());
+            let pattern = DropoutPattern::new([0.2, 0.75][kind % 2], 5, 6).unwrap().words();
+            let band = [
+                KeyBand::ALL,
+                KeyBand::ALL,
+                KeyBand::new(true, 40, Some(30)),
+                KeyBand::new(true, 0, Some(90)),
+                KeyBand::ALL,
+                KeyBand::new(true, 90, Some(77)),
+            ];
             let whole = |tensor, count| Columns { tensor, first: 0, count };
             let scores = Scores {
                 query: whole(query, widths[0]),
@@ -462,7 +471,7 @@ fn partial_attention_and_merge_partials() {
                 extra_keys,
             };
             let value = whole(value, widths[2]);
-            let op = PartialAttention { scores, value, value_dim, lengths: cached, parts, keys };
+            let op = PartialAttention { scores, value, value_dim, lengths: cached, dropout, parts, keys };
             let partials = builder.partial_attention("partials", op).unwrap();
             let merge = MergePartials { partials, num_heads, parts };
             let joined = builder.merge_partials("joined", merge).unwrap();
@@ -472,6 +481,7 @@ fn partial_attention_and_merge_partials() {
                 1 => inputs = inputs.with("valid_lens", &lens),
                 2 => inputs = inputs.with("attend_mask", &seen),
                 3 => inputs = inputs.with("lengths", &lengths),
+                4 | 5 => inputs = inputs.with("dropout", &pattern),
                 _ => {}
             }
             check_graph(&gpu, &graph, &Inputs::new(), &inputs, None, &format!("parts {axes:?}, kind {kind}"));

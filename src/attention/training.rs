@@ -12,7 +12,8 @@ use crate::shape::HostTensor;
 /// serves every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Training {
-    /// The probability of dropping a weight, p; 0 to 1.
+    /// The probability of dropping a weight, p; 0 to 1. It is rounded to a multiple of 2⁻³¹, and so is what survivors are
+    /// multiplied with: a p nearer than 2⁻³² to 0 or 1 is 0 or 1.
     pub dropout: f64,
     /// What the patterns of all steps follow from.
     pub seed: u64,
