@@ -9,10 +9,11 @@ use multihead::{
     MultiHeadAttention, PlanOptions, StepInputs, StepPlan, StepShape, Tensor,
 };
 use support::layers::Spec;
-use support::{first_difference, gpu, portable_gpu, random};
+use support::{first_difference, gpu, random};
 
-fn devices() -> [Device; 3] {
-    [Device::Gpu(gpu()), Device::Gpu(portable_gpu()), Device::Cpu(CpuReason::Chosen)]
+/// Each compiles its kernels anew, which is what these tests spend their time on: opened once for each test.
+fn devices() -> Vec<Device> {
+    support::gpus().into_iter().map(Device::Gpu).chain([Device::Cpu(CpuReason::Chosen)]).collect()
 }
 
 /// A cache and the step that fills it.
@@ -123,6 +124,7 @@ const CHUNKS: [&[usize]; 4] = [&[1; 23], &[23], &[5, 1, 1, 7, 9], &[20, 1, 1, 1]
 #[test]
 fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
     let mut rng = fastrand::Rng::with_seed(100);
+    let devices = devices();
     let specs = [
         Spec { num_kv_heads: 2, ..Spec::new(2, 23, 23, 4, 8) },
         Spec { num_kv_heads: 1, value_dim: 5, biases: false, ..Spec::new(1, 23, 23, 6, 7) },
@@ -136,10 +138,10 @@ fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
             let inputs = AttentionInputs { mask, ..AttentionInputs::self_attention(x.clone()) };
             let [truth, _] = layer.reference::<f64>(&inputs).unwrap();
             let [naive, _] = layer.reference::<f32>(&inputs).unwrap();
-            for device in devices() {
+            for device in &devices {
                 let shape = StepShape { window, ..StepShape::self_attention(23, spec.num_hiddens) };
                 let options = options(spec.batch, 29, CacheStorage::F32);
-                let mut decoder = Decoder::new(&device, &layer, &options, &shape);
+                let mut decoder = Decoder::new(device, &layer, &options, &shape);
                 for chunks in CHUNKS {
                     decoder.cache.reset();
                     let got = in_chunks(&mut decoder, &StepInputs::new(x.clone()), chunks);
@@ -155,6 +157,7 @@ fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
 #[test]
 fn chunks_and_runs_have_the_same_bits() {
     let mut rng = fastrand::Rng::with_seed(101);
+    let devices = devices();
     for (heads, kv_heads) in [(2, 2), (6, 1)] {
         let config = AttentionConfig { num_kv_heads: Some(kv_heads), ..AttentionConfig::new(heads) };
         let layer = MultiHeadAttention::core(config).unwrap();
@@ -178,8 +181,8 @@ fn chunks_and_runs_have_the_same_bits() {
         };
         let [truth, _] = layer.reference::<f64>(&inputs).unwrap();
         let [naive, _] = layer.reference::<f32>(&inputs).unwrap();
-        for device in devices() {
-            let mut decoder = Decoder::new(&device, &layer, &options(1, 700, CacheStorage::F32), &shape);
+        for device in &devices {
+            let mut decoder = Decoder::new(device, &layer, &options(1, 700, CacheStorage::F32), &shape);
             let whole = in_chunks(&mut decoder, &x, &[300, 300]);
             assert_eq!(first_difference(whole.data(), truth.data(), naive.data()), None, "{}", device.name());
             for chunks in [&[300, 300][..], &[299, 290, 1, 1, 1, 3, 5], &[7, 293, 150, 150]] {
@@ -187,12 +190,83 @@ fn chunks_and_runs_have_the_same_bits() {
                 let again = in_chunks(&mut decoder, &x, chunks);
                 assert!(bits(&again) == bits(&whole), "{}, {heads} heads, chunks {chunks:?}", device.name());
             }
+            // In plans of other numbers of rows too.
+            for rows in [1, 7, 64, length] {
+                decoder.cache.reset();
+                let shape = StepShape { rows, ..shape };
+                decoder.step = pollster::block_on(layer.compile_step(device, &decoder.cache, &shape)).unwrap();
+                let mut chunks = vec![rows; length / rows];
+                chunks.extend((!length.is_multiple_of(rows)).then_some(length % rows));
+                let again = in_chunks(&mut decoder, &x, &chunks);
+                assert!(bits(&again) == bits(&whole), "{}, {heads} heads, plan of {rows} rows", device.name());
+            }
         }
     }
 }
 
 fn bits(tensor: &HostTensor) -> Vec<u32> {
     tensor.data().iter().map(|x| x.to_bits()).collect()
+}
+
+/// On a device whose shaders see no more than one sequence at a time, to the bit what they compute where they see all.
+#[test]
+fn a_step_that_is_cut_into_pieces_gives_the_same_bits() {
+    let mut rng = fastrand::Rng::with_seed(105);
+    let layer = MultiHeadAttention::core(AttentionConfig { num_kv_heads: Some(2), ..AttentionConfig::new(4) }).unwrap();
+    let [query, key, value] = [32, 16, 16].map(|width| random(&mut rng, [5, 23, width]));
+    let x = StepInputs { key: Some(key), value: Some(value), ..StepInputs::new(query) };
+    let shape = StepShape { key: Some(16), value: Some(16), ..StepShape::self_attention(23, 32) };
+    let devices = [gpu(), support::cramped_gpu(4_096)].map(Device::Gpu);
+    for storage in [CacheStorage::F32, CacheStorage::F16] {
+        let of_devices = devices.each_ref().map(|device| {
+            let mut decoder = Decoder::new(device, &layer, &options(5, 40, storage), &shape);
+            let whole = in_chunks(&mut decoder, &x, &[16, 1, 6]);
+            decoder.cache.reset();
+            assert_eq!(bits(&in_chunks(&mut decoder, &x, &[1; 23])), bits(&whole));
+            (bits(&whole), decoder.step.num_dispatches())
+        });
+        let [(whole, few), (cut, many)] = of_devices;
+        assert!(cut == whole && many > few, "{few} and {many} dispatches");
+    }
+    let refusal = pollster::block_on(layer.cache(&devices[1], &options(1, 65, CacheStorage::F32), &shape)).unwrap_err();
+    let refusal = refusal.to_string();
+    assert!(
+        refusal.starts_with("one sequence of a cache needs 4160 bytes, but what a shader sees of a buffer on"),
+        "{refusal}"
+    );
+    assert!(refusal.ends_with("make its capacity smaller, store 16-bit floats, or compute on the CPU"), "{refusal}");
+}
+
+/// Whoever stops waiting for a copy has an empty sequence, not the old length over new rows.
+#[test]
+fn a_copy_that_nobody_waits_for_leaves_an_empty_sequence() {
+    let mut decoder = means(&Device::Gpu(gpu()), 2, 2, CacheStorage::F32);
+    decoder.run(&values(&[&[1.0, 2.0], &[3.0, 4.0]]));
+    let mut copy = Box::pin(decoder.cache.copy_entry(0, 1));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let ready = copy.as_mut().poll(&mut context).is_ready();
+    drop(copy);
+    assert_eq!(decoder.cache.lengths(), [2, if ready { 2 } else { 0 }]);
+    decoder.cache.truncate(1, 0).unwrap();
+    near(&decoder.run(&values(&[&[3.0], &[7.0]])), &[2.0, 7.0]);
+}
+
+/// A step costs by what is cached: room for 2 GiB is there at once, and none of it is touched.
+#[test]
+fn capacity_costs_nothing_on_the_cpu() {
+    for storage in [CacheStorage::F32, CacheStorage::F16] {
+        let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+        let shape = StepShape::self_attention(2, 4);
+        let cpu = Device::Cpu(CpuReason::Chosen);
+        let mut decoder = Decoder::new(&cpu, &layer, &options(1, 1 << 26, storage), &shape);
+        let row = HostTensor::new([1, 2, 4], vec![1.0; 8]).unwrap();
+        let start = std::time::Instant::now();
+        for _ in 0..20 {
+            assert_eq!(decoder.run(&StepInputs::new(row.clone())).data(), [1.0; 8]);
+        }
+        // Were all of it copied for each step, twenty would take many seconds.
+        assert!(start.elapsed().as_secs_f64() < 2.0, "{:?}", start.elapsed());
+    }
 }
 
 #[test]
@@ -421,20 +495,14 @@ fn a_cache_of_another_device_is_refused_and_not_touched() {
         .each_ref()
         .map(|device| pollster::block_on(layer.cache(device, &options(1, 4, CacheStorage::F32), &shape)).unwrap());
     for (of_device, device) in devices.iter().enumerate() {
-        for (of_cache, cache) in caches.iter().enumerate() {
-            let Device::Gpu(gpu) = device else { unreachable!() };
-            // A clone is the same device.
-            let step = pollster::block_on(layer.compile_step(&Device::Gpu(gpu.clone()), cache, &shape));
-            match step {
-                Ok(_) => assert_eq!(of_device, of_cache),
-                Err(error) => {
-                    let error = error.to_string();
-                    assert!(of_device != of_cache, "{error}");
-                    assert!(error.starts_with("the cache lies on another device than this \""), "{error}");
-                }
-            }
+        for (_, cache) in caches.iter().enumerate().filter(|&(of_cache, _)| of_cache != of_device) {
+            let error = pollster::block_on(layer.compile_step(device, cache, &shape)).unwrap_err().to_string();
+            assert!(error.starts_with("the cache lies on another device than this \""), "{error}");
         }
     }
+    // A clone is the same device.
+    let Device::Gpu(gpu) = &devices[0] else { unreachable!() };
+    pollster::block_on(layer.compile_step(&Device::Gpu(gpu.clone()), &caches[0], &shape)).unwrap();
 }
 
 /// What lies in buffers of the caller's would not come back, and rows would be appended nevertheless.

@@ -189,7 +189,8 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a batch or a capacity of 0, [`Error::Invalid`] for a layer with a learned key
-    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer; otherwise as
+    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer,
+    /// or its shaders cannot see a whole sequence; otherwise as
     /// [`sizes`](Self::sizes).
     pub async fn cache(
         &self,

@@ -63,6 +63,9 @@ impl StepInputs {
 /// A row's attention has the same bits in whatever chunk of rows it comes, on any one device: keys are shared out by
 /// capacity, and merged in one order. Projections may use another kernel for other numbers of rows, whose sums run in
 /// another order; they are the same to rounding.
+///
+/// Weights are divided by their sum at the end, after they were multiplied with the values: values whose sum over the rows
+/// that a row sees is beyond 3.4·10³⁸ give an infinity, where a call that divides first gives a number.
 #[derive(Debug)]
 pub struct StepPlan {
     engine: Engine,

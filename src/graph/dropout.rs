@@ -1,6 +1,6 @@
 //! Which weights dropout keeps: a function of place, seed and step, so that every device and kernel drops the same.
 
-use crate::error::Error;
+use crate::error::{Error, number};
 use crate::shape::HostTensor;
 
 /// Kept are words whose upper 31 bits are at least a threshold; of 2³¹ none is.
@@ -42,7 +42,7 @@ impl DropoutPattern {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::OutOfRange {
                 what: "dropout".into(),
-                value: p.to_string(),
+                value: number(p),
                 allowed: "must be a number between 0 and 1".into(),
             });
         }

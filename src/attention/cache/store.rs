@@ -125,6 +125,22 @@ async fn buffer(gpu: &Gpu, what: &str, bytes: u64) -> Result<wgpu::Buffer, Error
     gpu.guarded(&label, |device| device.create_buffer(&descriptor)).await
 }
 
+/// A kernel goes through all rows of a sequence, which it has to see at once.
+fn check_window(gpu: &Gpu, entry_bytes: u64) -> Result<(), Error> {
+    let have = gpu.profile().max_binding_bytes;
+    if entry_bytes <= have {
+        return Ok(());
+    }
+    Err(Error::LimitExceeded {
+        what: "one sequence of a cache".into(),
+        need: entry_bytes,
+        have,
+        unit: "bytes",
+        limit: format!("what a shader sees of a buffer on \"{}\"", gpu.profile().name),
+        hint: "make its capacity smaller, store 16-bit floats, or compute on the CPU".into(),
+    })
+}
+
 impl OnGpu {
     async fn new(gpu: &Gpu, options: &CacheOptions, shapes: [[usize; 3]; 2]) -> Result<Self, Error> {
         let [keys, values] = shapes.map(|shape| bytes(options, shape));
@@ -132,6 +148,7 @@ impl OnGpu {
         let rows = (options.batch * options.capacity) as u64;
         let row_bytes = [keys / rows, values / rows];
         let entry_bytes = keys.max(values) / options.batch as u64;
+        check_window(gpu, entry_bytes)?;
         let between = match options.batch {
             1 => None,
             _ => Some(buffer(gpu, "part of an entry", entry_bytes.min(MOST_BETWEEN as u64)).await?),

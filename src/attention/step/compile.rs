@@ -19,9 +19,8 @@ impl MultiHeadAttention {
     /// Compiles the step that appends up to `shape.rows` rows to each sequence of a cache and lets them attend.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where the cache is another device's, another layer's or of other widths; [`Error::LimitExceeded`] where heads are
-    /// wider than the kernel takes, or the cache is larger than what a shader can see of one sequence; otherwise as
-    /// [`sizes`](Self::sizes) and [`Plan::new`].
+    /// [`Error::Invalid`] where the cache is another device's, another layer's or of other widths; otherwise as
+    /// [`cache`](Self::cache) and [`Plan::new`].
     pub async fn compile_step(&self, device: &Device, cache: &KvCache, shape: &StepShape) -> Result<StepPlan, Error> {
         self.compile_step_with(device, cache, shape, &PlanOptions::default()).await
     }
