@@ -35,10 +35,8 @@ pub(super) enum Command {
     /// Print the dispatch graph of a case and how a device would work it off; run nothing.
     Plan(PlanArguments),
     /// Feed a causal case's query rows one by one to a KV cache and compare with the one-shot answer; exit 1 if it differs.
-    ///
-    /// The steps are compared with the unrounded answer. With `--storage f16` and without `--tolerance`, four times 2⁻¹¹ of
-    /// its largest number is added to the case's tolerance, for a half is up to 2⁻¹¹ of itself off. `--rewrite` decides
-    /// over the steps' projections too; over a cache attention always streams, whatever `--fused` says of the one-shot call.
+    /// `--rewrite` decides over the projections of the steps too, whose attention always streams; `--fused` over the
+    /// one-shot call alone.
     Decode(DecodeArguments),
     /// Verify scenarios of many sizes against the f64 reference, then time them.
     Bench(BenchArguments),
@@ -104,7 +102,8 @@ pub(super) struct DecodeArguments {
     /// How many of the query rows to feed one by one, after all rows before them in one chunk; by default all.
     #[arg(long, value_name = "N", value_parser = index)]
     pub(super) steps: Option<usize>,
-    /// How the cache stores keys and values.
+    /// How the cache stores keys and values. The answer is that of unrounded ones: with f16 and without --tolerance, four
+    /// times 2⁻¹¹ of its largest number is added to the case's tolerance, for a half is up to 2⁻¹¹ of itself off.
     #[arg(long, value_enum, default_value_t = Storage::F32)]
     storage: Storage,
     #[command(flatten)]

@@ -53,11 +53,6 @@ pub(super) async fn decode(arguments: &DecodeArguments) -> Result<Outcome, Error
     let attention = case.attention().map_err(in_case)?;
     attention.check(&case.inputs).map_err(in_case)?;
     let rows = Rows::of(&case.inputs).map_err(in_case)?;
-    if rows.num_queries == 0 {
-        return Err(in_case(Error::Invalid(
-            "the case has no query rows, and decode feeds them; give at least one".into(),
-        )));
-    }
     let steps = arguments.steps.unwrap_or(rows.num_queries);
     if steps > rows.num_queries || steps == 0 {
         return Err(in_case(Error::OutOfRange {
@@ -133,6 +128,9 @@ impl<'a> Rows<'a> {
             let sentence =
                 "a row that is decoded sees no later one; decode needs a causal case, give --causal to make it one";
             return Err(Error::Invalid(sentence.into()));
+        }
+        if num_queries == 0 {
+            return Err(Error::Invalid("the case has no query rows, and decode feeds them; give at least one".into()));
         }
         if num_keys < num_queries {
             return Err(Error::Invalid(format!(
