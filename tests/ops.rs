@@ -105,7 +105,7 @@ fn apart(tensor: &HostTensor, HeadColumns { first, num_heads, head_dim }: HeadCo
 }
 
 /// A product of heads side by side gives what the product of the same matrices one after the other gives.
-fn check_heads(gpu: &multihead::Gpu, kernel: &'static str, axes: [usize; 6], sides: usize, transpose_rhs: bool) {
+fn check_heads(gpu: &Gpu, kernel: &'static str, axes: [usize; 6], sides: usize, transpose_rhs: bool) {
     let mut rng = fastrand::Rng::with_seed(3);
     let [batch, num_heads, group, rows, inner, cols] = axes;
     let [of_lhs, of_rhs, of_out] = [1, 2, 4].map(|side| sides & side != 0);
@@ -197,7 +197,7 @@ fn masked(axes: [usize; 4]) -> Masked {
     Masked { axes, extra_keys: 0, lens: None, mask: None, bias: None, band: KeyBand::ALL }
 }
 
-fn check_softmax(gpu: &multihead::Gpu, rng: &mut fastrand::Rng, case: &Masked, about: &str) {
+fn check_softmax(gpu: &Gpu, rng: &mut fastrand::Rng, case: &Masked, about: &str) {
     let [batch, heads, queries, keys] = case.axes;
     let mut builder = GraphBuilder::new();
     let scores = builder.input("scores", [batch * heads, queries, keys + case.extra_keys], DType::F32).unwrap();
@@ -354,8 +354,8 @@ fn dropout() {
             let inputs = Inputs::new().with("weights", &weights).with("pattern", &pattern);
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
             for gpu in &devices {
-                let options = multihead::PlanOptions::default();
-                let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+                let options = PlanOptions::default();
+                let plan = pollster::block_on(Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
                 pollster::block_on(plan.poison()).unwrap();
                 let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
                 for (got, truth) in got.data().iter().zip(truth["out"].data()) {
@@ -381,9 +381,7 @@ fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
         let graph = builder.finish(&[split, joined]);
         let x = random(&mut rng, [batch, length, num_heads * head_dim]);
         let inputs = Inputs::new().with("x", &x);
-        let plan =
-            pollster::block_on(multihead::Plan::new(&gpu, &graph, &Inputs::new(), &multihead::PlanOptions::default()))
-                .unwrap();
+        let plan = pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new(), &PlanOptions::default())).unwrap();
         pollster::block_on(plan.poison()).unwrap();
         let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
         let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
@@ -587,8 +585,8 @@ fn copy() {
             places.into_iter().any(|place| place == index)
         };
         for gpu in &devices {
-            let options = multihead::PlanOptions::default();
-            let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+            let options = PlanOptions::default();
+            let plan = pollster::block_on(Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
             pollster::block_on(plan.poison()).unwrap();
             let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
