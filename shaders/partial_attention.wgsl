@@ -1,6 +1,6 @@
 // partial_attention: what a part of the keys adds to an attention, g = h / (H / G)
 //
-//   out[b][i][h][p] = Σ exp(score[j] − largest) · v[b][j][g] over the keys j of part p, largest,
+//   out[b][i][h][p] = Σ dropout(exp(score[j] − largest)) · v[b][j][g] over the keys j of part p, largest,
 //                     Σ exp(score[j] − largest)
 //   score[j] = scale · q[b][i][h] · k[b][j][g] + bias
 //
@@ -19,6 +19,7 @@
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
 override HAS_LENGTHS: bool = true;
+override HAS_DROPOUT: bool = true;
 // Whether keys and values are stored as halves, two to a word.
 override HALVES: bool = true;
 const LANES: u32 = 64u;
@@ -85,7 +86,7 @@ struct Params {
     valid_lens_base: u32,
     mask_base: u32,
     bias_base: u32,
-    lengths_base: u32,
+    pattern_base: u32,
     out_base: u32,
     grid_width: u32,
 }
@@ -97,7 +98,9 @@ struct Params {
 @group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
 @group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
-@group(0) @binding(7) var<storage, read> lengths: array<u32>;
+// Where HAS_LENGTHS, rows before and new ones of each entry; else which weights are kept. A cache drops none, and
+// WebGPU promises no more than eight buffers.
+@group(0) @binding(7) var<storage, read> pattern: array<u32>;
 @group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
 // query_tile[four · ROWS + r]: of row r
@@ -128,8 +131,8 @@ fn row_of(entry: u32, kv_head: u32, index: u32) -> Row {
     var end = i32(params.num_keys);
     if HAS_LENGTHS {
         // Beyond the keys they could be any number.
-        let before = min(lengths[params.lengths_base + entry * 2u], params.num_keys);
-        let added = min(lengths[params.lengths_base + entry * 2u + 1u], params.num_keys - before);
+        let before = min(pattern[params.pattern_base + entry * 2u], params.num_keys);
+        let added = min(pattern[params.pattern_base + entry * 2u + 1u], params.num_keys - before);
         position += i32(before);
         end = select(0, i32(before + added), query_row < added);
     }
@@ -177,6 +180,44 @@ fn score_of(row: Row, key_row: u32, product: f32) -> Score {
 }
 
 // --- End of the score ---
+
+// --- Dropped weights: the same text in every shader that drops some ---
+
+// The high word of a · b, put together of products of 16-bit halves: WGSL multiplies modulo 2³².
+fn high_product(a: u32, b: u32) -> u32 {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let cross = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let middle = (a & 0xffffu) * (b >> 16u) + (cross & 0xffffu);
+    return (a >> 16u) * (b >> 16u) + (cross >> 16u) + (middle >> 16u);
+}
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011): four random words from a counter of four, under a key of two.
+fn philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
+    var words = counter;
+    var bumped = key;
+    for (var round = 0u; round < 10u; round++) { // unroll
+        let first = vec2<u32>(high_product(0xd2511f53u, words.x), 0xd2511f53u * words.x);
+        let second = vec2<u32>(high_product(0xcd9e8d57u, words.z), 0xcd9e8d57u * words.z);
+        words = vec4<u32>(second.x ^ words.y ^ bumped.x, second.y, first.x ^ words.w ^ bumped.y, first.y);
+        bumped += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+// Which of four weights from key 4 · group on are kept: a bit for each, the first lowest.
+fn kept_of(entry: u32, head: u32, query_row: u32, group: u32) -> u32 {
+    let key = vec2<u32>(pattern[params.pattern_base + 2u], pattern[params.pattern_base + 3u]);
+    let words = philox(vec4<u32>(group, query_row, head, entry), key);
+    let kept = (words >> vec4<u32>(1u)) >= vec4<u32>(pattern[params.pattern_base]);
+    return dot(select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), kept), vec4<u32>(1u));
+}
+
+// What a kept weight is multiplied with.
+fn kept_scale() -> f32 {
+    return bitcast<f32>(pattern[params.pattern_base + 1u]);
+}
+
+// --- End of dropped weights ---
 
 // Four numbers from a place on, a multiple of four, of the four words around it.
 fn unpacked(words: vec4<u32>, place: u32) -> vec4<f32> {
@@ -295,6 +336,19 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
                 own_largest[r] = select(own_largest[r], max(own_largest[r], score.value), score.visible);
             }
         }
+        // A bit for each of the scores whose weight is kept. Written out, ten rounds for each would be too much text.
+        var kept = 0u;
+        var kept_factor = 1.0;
+        if HAS_DROPOUT {
+            for (var i = 0u; i < SCORES; i++) {
+                let row = min(first_row + i % ROWS, group_rows - 1u);
+                let head = kv_head * params.group + row % params.group;
+                let key_row = tile + i / ROWS * LANES + lane;
+                let four = kept_of(entry, head, params.row_start + row / params.group, key_row / 4u);
+                kept |= ((four >> (key_row & 3u)) & 1u) << i;
+            }
+            kept_factor = kept_scale();
+        }
         for (var f = 0u; f < FOURS; f++) { // unroll
             largest_tile[lane * FOURS + f] = vec4<f32>(
                 own_largest[f * 4u],
@@ -330,8 +384,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
                 let counts = ((vec4<u32>(bits[k]) >> (vec4<u32>(f * 4u) + vec4<u32>(0u, 1u, 2u, 3u))) & vec4<u32>(1u))
                     != vec4<u32>();
                 let of_key = select(vec4<f32>(), powers(score, largest[f]), counts);
-                weight_tile[(k * LANES + lane) * FOURS + f] = of_key;
                 sum[f] += of_key;
+                var counted = of_key;
+                if HAS_DROPOUT {
+                    let bits_of_four = vec4<u32>(kept) >> (vec4<u32>(at) + vec4<u32>(0u, 1u, 2u, 3u));
+                    let is_kept = (bits_of_four & vec4<u32>(1u)) != vec4<u32>();
+                    counted *= select(vec4<f32>(), vec4<f32>(kept_factor), is_kept);
+                }
+                weight_tile[(k * LANES + lane) * FOURS + f] = counted;
             }
         }
         for (var k = 0u; k < KEYS; k++) { // unroll

@@ -180,9 +180,21 @@ impl Error {
     }
 }
 
+/// A number as a sentence shows it: a tiny or huge one is not three hundred zeros.
+pub(crate) fn number(value: f64) -> String {
+    let plain = value == 0.0 || !value.is_finite() || (1e-5..1e16).contains(&value.abs());
+    if plain { value.to_string() } else { format!("{value:e}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_short_as_they_are_said() {
+        let shown = [-1e-300, f64::MAX, 0.5, -0.1, 2.0, f64::NAN, f64::NEG_INFINITY, -0.0].map(number);
+        assert_eq!(shown, ["-1e-300", "1.7976931348623157e308", "0.5", "-0.1", "2", "NaN", "-inf", "-0"]);
+    }
 
     #[test]
     fn a_main_that_returns_an_error_prints_its_sentence() {

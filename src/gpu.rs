@@ -66,6 +66,13 @@ impl Gpu {
         &self.queue
     }
 
+    /// Whether both are the same opened or adopted device: clones are. wgpu's own comparison is of numbers that begin anew
+    /// with each of its instances, so that two devices can have the same.
+    #[must_use]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pipelines, &other.pipelines)
+    }
+
     /// Whether everything asked of the device so far can be trusted. A device of somebody else's is asked only whether
     /// it is still there; in a browser, not even that.
     ///

@@ -5,14 +5,15 @@ mod support;
 
 use half::f16;
 use multihead::{
-    AttentionConfig, AttentionInputs, CacheOptions, CacheStorage, CpuReason, Device, HostTensor, KvCache, Mask,
-    MultiHeadAttention, StepInputs, StepPlan, StepShape,
+    AttentionConfig, AttentionInputs, CacheOptions, CacheStorage, CpuReason, Device, Gpu, HostTensor, KvCache, Mask,
+    MultiHeadAttention, PlanOptions, StepInputs, StepPlan, StepShape, Tensor,
 };
 use support::layers::Spec;
-use support::{first_difference, gpu, portable_gpu, random};
+use support::{first_difference, gpu, random};
 
-fn devices() -> [Device; 3] {
-    [Device::Gpu(gpu()), Device::Gpu(portable_gpu()), Device::Cpu(CpuReason::Chosen)]
+/// Each compiles its kernels anew, which is what these tests spend their time on: opened once for each test.
+fn devices() -> Vec<Device> {
+    support::gpus().into_iter().map(Device::Gpu).chain([Device::Cpu(CpuReason::Chosen)]).collect()
 }
 
 /// A cache and the step that fills it.
@@ -123,6 +124,7 @@ const CHUNKS: [&[usize]; 4] = [&[1; 23], &[23], &[5, 1, 1, 7, 9], &[20, 1, 1, 1]
 #[test]
 fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
     let mut rng = fastrand::Rng::with_seed(100);
+    let devices = devices();
     let specs = [
         Spec { num_kv_heads: 2, ..Spec::new(2, 23, 23, 4, 8) },
         Spec { num_kv_heads: 1, value_dim: 5, biases: false, ..Spec::new(1, 23, 23, 6, 7) },
@@ -136,10 +138,10 @@ fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
             let inputs = AttentionInputs { mask, ..AttentionInputs::self_attention(x.clone()) };
             let [truth, _] = layer.reference::<f64>(&inputs).unwrap();
             let [naive, _] = layer.reference::<f32>(&inputs).unwrap();
-            for device in devices() {
+            for device in &devices {
                 let shape = StepShape { window, ..StepShape::self_attention(23, spec.num_hiddens) };
                 let options = options(spec.batch, 29, CacheStorage::F32);
-                let mut decoder = Decoder::new(&device, &layer, &options, &shape);
+                let mut decoder = Decoder::new(device, &layer, &options, &shape);
                 for chunks in CHUNKS {
                     decoder.cache.reset();
                     let got = in_chunks(&mut decoder, &StepInputs::new(x.clone()), chunks);
@@ -155,6 +157,7 @@ fn steps_of_any_chunks_give_the_one_shot_causal_answer() {
 #[test]
 fn chunks_and_runs_have_the_same_bits() {
     let mut rng = fastrand::Rng::with_seed(101);
+    let devices = devices();
     for (heads, kv_heads) in [(2, 2), (6, 1)] {
         let config = AttentionConfig { num_kv_heads: Some(kv_heads), ..AttentionConfig::new(heads) };
         let layer = MultiHeadAttention::core(config).unwrap();
@@ -178,8 +181,8 @@ fn chunks_and_runs_have_the_same_bits() {
         };
         let [truth, _] = layer.reference::<f64>(&inputs).unwrap();
         let [naive, _] = layer.reference::<f32>(&inputs).unwrap();
-        for device in devices() {
-            let mut decoder = Decoder::new(&device, &layer, &options(1, 700, CacheStorage::F32), &shape);
+        for device in &devices {
+            let mut decoder = Decoder::new(device, &layer, &options(1, 700, CacheStorage::F32), &shape);
             let whole = in_chunks(&mut decoder, &x, &[300, 300]);
             assert_eq!(first_difference(whole.data(), truth.data(), naive.data()), None, "{}", device.name());
             for chunks in [&[300, 300][..], &[299, 290, 1, 1, 1, 3, 5], &[7, 293, 150, 150]] {
@@ -187,12 +190,83 @@ fn chunks_and_runs_have_the_same_bits() {
                 let again = in_chunks(&mut decoder, &x, chunks);
                 assert!(bits(&again) == bits(&whole), "{}, {heads} heads, chunks {chunks:?}", device.name());
             }
+            // In plans of other numbers of rows too.
+            for rows in [1, 7, 64, length] {
+                decoder.cache.reset();
+                let shape = StepShape { rows, ..shape };
+                decoder.step = pollster::block_on(layer.compile_step(device, &decoder.cache, &shape)).unwrap();
+                let mut chunks = vec![rows; length / rows];
+                chunks.extend((!length.is_multiple_of(rows)).then_some(length % rows));
+                let again = in_chunks(&mut decoder, &x, &chunks);
+                assert!(bits(&again) == bits(&whole), "{}, {heads} heads, plan of {rows} rows", device.name());
+            }
         }
     }
 }
 
 fn bits(tensor: &HostTensor) -> Vec<u32> {
     tensor.data().iter().map(|x| x.to_bits()).collect()
+}
+
+/// On a device whose shaders see no more than one sequence at a time, to the bit what they compute where they see all.
+#[test]
+fn a_step_that_is_cut_into_pieces_gives_the_same_bits() {
+    let mut rng = fastrand::Rng::with_seed(105);
+    let layer = MultiHeadAttention::core(AttentionConfig { num_kv_heads: Some(2), ..AttentionConfig::new(4) }).unwrap();
+    let [query, key, value] = [32, 16, 16].map(|width| random(&mut rng, [5, 23, width]));
+    let x = StepInputs { key: Some(key), value: Some(value), ..StepInputs::new(query) };
+    let shape = StepShape { key: Some(16), value: Some(16), ..StepShape::self_attention(23, 32) };
+    let devices = [gpu(), support::cramped_gpu(4_096)].map(Device::Gpu);
+    for storage in [CacheStorage::F32, CacheStorage::F16] {
+        let of_devices = devices.each_ref().map(|device| {
+            let mut decoder = Decoder::new(device, &layer, &options(5, 40, storage), &shape);
+            let whole = in_chunks(&mut decoder, &x, &[16, 1, 6]);
+            decoder.cache.reset();
+            assert_eq!(bits(&in_chunks(&mut decoder, &x, &[1; 23])), bits(&whole));
+            (bits(&whole), decoder.step.num_dispatches())
+        });
+        let [(whole, few), (cut, many)] = of_devices;
+        assert!(cut == whole && many > few, "{few} and {many} dispatches");
+    }
+    let refusal = pollster::block_on(layer.cache(&devices[1], &options(1, 65, CacheStorage::F32), &shape)).unwrap_err();
+    let refusal = refusal.to_string();
+    assert!(
+        refusal.starts_with("one sequence of a cache needs 4160 bytes, but what a shader sees of a buffer on"),
+        "{refusal}"
+    );
+    assert!(refusal.ends_with("make its capacity smaller, store 16-bit floats, or compute on the CPU"), "{refusal}");
+}
+
+/// Whoever stops waiting for a copy has an empty sequence, not the old length over new rows.
+#[test]
+fn a_copy_that_nobody_waits_for_leaves_an_empty_sequence() {
+    let mut decoder = means(&Device::Gpu(gpu()), 2, 2, CacheStorage::F32);
+    decoder.run(&values(&[&[1.0, 2.0], &[3.0, 4.0]]));
+    let mut copy = Box::pin(decoder.cache.copy_entry(0, 1));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let ready = copy.as_mut().poll(&mut context).is_ready();
+    drop(copy);
+    assert_eq!(decoder.cache.lengths(), [2, if ready { 2 } else { 0 }]);
+    decoder.cache.truncate(1, 0).unwrap();
+    near(&decoder.run(&values(&[&[3.0], &[7.0]])), &[2.0, 7.0]);
+}
+
+/// A step costs by what is cached: room for 2 GiB is there at once, and none of it is touched.
+#[test]
+fn capacity_costs_nothing_on_the_cpu() {
+    for storage in [CacheStorage::F32, CacheStorage::F16] {
+        let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+        let shape = StepShape::self_attention(2, 4);
+        let cpu = Device::Cpu(CpuReason::Chosen);
+        let mut decoder = Decoder::new(&cpu, &layer, &options(1, 1 << 26, storage), &shape);
+        let row = HostTensor::new([1, 2, 4], vec![1.0; 8]).unwrap();
+        let start = std::time::Instant::now();
+        for _ in 0..20 {
+            assert_eq!(decoder.run(&StepInputs::new(row.clone())).data(), [1.0; 8]);
+        }
+        // Were all of it copied for each step, twenty would take many seconds.
+        assert!(start.elapsed().as_secs_f64() < 2.0, "{:?}", start.elapsed());
+    }
 }
 
 #[test]
@@ -351,6 +425,108 @@ fn bytes_shrink_with_key_value_heads_and_with_halves() {
     assert_eq!(bytes(1, CacheStorage::F16), 2 * 512 * 2 / 8);
 }
 
+/// Any numbers give a cache and a step or an error: no sum or product of them overflows.
+#[test]
+fn numbers_that_nobody_has_room_for_are_refused() {
+    let huge = [usize::MAX, usize::MAX - 2, usize::MAX / 2, usize::MAX / 8, 1 << 40];
+    for device in [Device::Gpu(gpu()), Device::Cpu(CpuReason::Chosen)] {
+        for huge in huge {
+            for heads in [1, huge] {
+                let layer = MultiHeadAttention::core(AttentionConfig::new(heads)).unwrap();
+                let shape = StepShape::self_attention(1, heads);
+                let narrow = StepShape { key: Some(heads), value: Some(heads), ..shape };
+                let shapes = [
+                    StepShape { value: Some(huge), ..narrow },
+                    StepShape { key: Some(huge), ..narrow },
+                    StepShape { query: huge, ..narrow },
+                    StepShape { rows: huge, ..narrow },
+                ];
+                for shape in shapes {
+                    for options in [[1, 1], [huge, 1], [1, huge], [huge, huge]] {
+                        for storage in [CacheStorage::F32, CacheStorage::F16] {
+                            let options = options_of(options, storage);
+                            let cache = pollster::block_on(layer.cache(&device, &options, &shape));
+                            let step = cache.and_then(|cache| {
+                                assert!(cache.bytes() > 0 && cache.bytes_per_token() > 0);
+                                pollster::block_on(layer.compile_step(&device, &cache, &shape))
+                            });
+                            assert!(step.is_err() || heads == huge && shape == narrow, "{heads} {shape:?} {options:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn options_of([batch, capacity]: [usize; 2], storage: CacheStorage) -> CacheOptions {
+    options(batch, capacity, storage)
+}
+
+/// The groups of a value are written out in a kernel's text, so that it would take minutes to compile.
+#[test]
+fn heads_wider_than_the_kernel_takes_are_refused_with_both_numbers() {
+    let layer = MultiHeadAttention::core(AttentionConfig::new(2)).unwrap();
+    let refusal = |[head, value]: [usize; 2]| {
+        let shape = StepShape { key: Some(2 * head), value: Some(2 * value), ..StepShape::self_attention(1, 2 * head) };
+        let options = options(1, 1, CacheStorage::F32);
+        pollster::block_on(layer.cache(&Device::Cpu(CpuReason::Chosen), &options, &shape)).map_err(|e| e.to_string())
+    };
+    assert!(refusal([512, 512]).is_ok());
+    let expected = |what| {
+        format!(
+            "a head of {what} needs 513 columns, but the widest that attention over a cache takes is 512; use more heads"
+        )
+    };
+    assert_eq!(refusal([513, 1]).unwrap_err(), expected("queries"));
+    assert_eq!(refusal([1, 513]).unwrap_err(), expected("values"));
+}
+
+/// Two devices of one adapter, opened one after the other: wgpu has the same numbers for what is on them.
+#[test]
+fn a_cache_of_another_device_is_refused_and_not_touched() {
+    let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+    let shape = StepShape { key: Some(1), value: Some(1), ..StepShape::self_attention(1, 1) };
+    let [one, other, adopted] = [gpu(), gpu(), gpu()];
+    let adopted = Gpu::adopt(adopted.device(), adopted.queue()).unwrap();
+    let twice = Gpu::adopt(adopted.device(), adopted.queue()).unwrap();
+    let devices = [one, other, adopted, twice].map(Device::Gpu);
+    let caches = devices
+        .each_ref()
+        .map(|device| pollster::block_on(layer.cache(device, &options(1, 4, CacheStorage::F32), &shape)).unwrap());
+    for (of_device, device) in devices.iter().enumerate() {
+        for (_, cache) in caches.iter().enumerate().filter(|&(of_cache, _)| of_cache != of_device) {
+            let error = pollster::block_on(layer.compile_step(device, cache, &shape)).unwrap_err().to_string();
+            assert!(error.starts_with("the cache lies on another device than this \""), "{error}");
+        }
+    }
+    // A clone is the same device.
+    let Device::Gpu(gpu) = &devices[0] else { unreachable!() };
+    pollster::block_on(layer.compile_step(&Device::Gpu(gpu.clone()), &caches[0], &shape)).unwrap();
+}
+
+/// What lies in buffers of the caller's would not come back, and rows would be appended nevertheless.
+#[test]
+fn a_step_takes_no_tensors_of_the_callers() {
+    let device = gpu();
+    let layer = MultiHeadAttention::core(AttentionConfig::new(1)).unwrap();
+    let shape = StepShape::self_attention(1, 4);
+    let buffer = device.device().create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 64,
+        usage: wgpu::BufferUsages::STORAGE,
+        mapped_at_creation: false,
+    });
+    let device = Device::Gpu(device);
+    let cache = pollster::block_on(layer.cache(&device, &options(1, 4, CacheStorage::F32), &shape)).unwrap();
+    for name in ["joined", "query", "key_cache", "lengths"] {
+        let mut plan = PlanOptions::default();
+        plan.tensors.insert(name.into(), Tensor::new(&buffer));
+        let refusal = pollster::block_on(layer.compile_step_with(&device, &cache, &shape, &plan)).unwrap_err();
+        assert!(refusal.to_string().starts_with(&format!("{name} would lie in buffers of the caller's")), "{refusal}");
+    }
+}
+
 /// One plan serves all steps: lengths are data.
 #[test]
 fn a_step_allocates_and_compiles_nothing() {
@@ -388,17 +564,28 @@ fn what_a_cache_cannot_be_is_refused() {
     let no_window = StepShape { window: Some(0), ..shape };
     assert_eq!(refused(f32s(1, 1), &no_window), "window is 0, but must be at least 1");
     assert!(refused(f32s(1, usize::MAX / 2), &shape).contains("more elements than can be counted"));
+    assert!(refused(f32s(1, 1 << 50), &shape).contains("more memory than is left"));
     let on_gpu = pollster::block_on(layer.cache(&device, &f32s(1, 1 << 40), &shape)).unwrap_err();
     assert!(matches!(on_gpu, multihead::Error::LimitExceeded { .. }), "{on_gpu}");
 
     let mut cache = made(&layer, f32s(1, 4), &shape).unwrap();
     let step = |layer: &MultiHeadAttention, device| pollster::block_on(layer.compile_step(device, &cache, &shape));
+    let wider = StepShape { value: Some(8), ..shape };
+    let core = MultiHeadAttention::core(AttentionConfig::new(4)).unwrap();
+    let narrow = pollster::block_on(core.cache(&cpu, &f32s(1, 4), &shape)).unwrap();
     assert_eq!(
-        step(&other, &cpu).unwrap_err().to_string(),
-        "the cache keeps keys of 2 heads of 4 and values of 4 for 4 query heads, but this layer has keys of 4 heads of 4 and values of 4 for 4 query heads; make a cache for it"
+        pollster::block_on(core.compile_step(&cpu, &narrow, &wider)).unwrap_err().to_string(),
+        "the cache keeps keys of 4 heads of 4 and values of 4 for 4 query heads, but this step has keys of 4 heads of 4 and values of 2 for 4 query heads; make a cache for it"
     );
+    // A layer of the same sizes and even of the same weights is another; a clone is not.
+    let twin = MultiHeadAttention::new(AttentionConfig::new(4), layer.weights().unwrap().clone()).unwrap();
+    for stranger in [&twin, &spec.layer(&mut rng), &other] {
+        let refusal = step(stranger, &cpu).unwrap_err().to_string();
+        assert!(refusal.starts_with("the cache was made by another layer"), "{refusal}");
+    }
+    step(&layer.clone(), &cpu).unwrap();
     let elsewhere = step(&layer, &device).unwrap_err().to_string();
-    assert!(elsewhere.starts_with("the cache lies on another device than \""), "{elsewhere}");
+    assert!(elsewhere.starts_with("the cache lies on another device than this \""), "{elsewhere}");
     let plan = step(&layer, &cpu).unwrap();
     let mut second = made(&layer, f32s(1, 4), &shape).unwrap();
     let x = |rows: usize| StepInputs::new(HostTensor::new([1, rows, 16], vec![0.5; rows * 16]).unwrap());

@@ -9,7 +9,7 @@ use multihead::{
     PlanOptions, Rewriting, Training,
 };
 use support::layers::Spec;
-use support::{first_difference, gpu, portable_gpu, random};
+use support::{first_difference, gpu, random};
 
 fn training(dropout: f64) -> Training {
     Training { dropout, seed: 7 + (3 << 32), step: 2, returns_dropped: false }
@@ -17,7 +17,7 @@ fn training(dropout: f64) -> Training {
 
 /// Every way to compute: by single ops, and by each kernel that streams.
 fn ways() -> Vec<(&'static str, PlanOptions)> {
-    let kernels = ["attention_row", "attention_tiled", "attention_texels"];
+    let kernels = ["attention_row", "attention_tiled", "attention_texels", "partial_attention"];
     let streams = |kernel| PlanOptions {
         rewriting: Rewriting { pack: true, fuse: Fuse::On },
         preferred_kernels: vec![kernel],
@@ -94,6 +94,8 @@ fn every_way_to_compute_drops_as_the_reference_does() {
 #[test]
 fn the_pattern_is_a_function_of_place_seed_and_step() {
     let mut rng = fastrand::Rng::with_seed(91);
+    let devices = support::gpus().into_iter().map(Device::Gpu).chain([Device::Cpu(CpuReason::Chosen)]);
+    let devices: Vec<_> = devices.collect();
     let spec = Spec { num_kv_heads: 2, ..Spec::new(3, 5, 70, 4, 8) };
     let layer = spec.layer(&mut rng);
     for p in [0.2, 0.25] {
@@ -101,9 +103,9 @@ fn the_pattern_is_a_function_of_place_seed_and_step() {
         let inputs = AttentionInputs { training: Some(training), ..spec.inputs(&mut rng, Mask::default()) };
         let pattern = DropoutPattern::new(p, training.seed, training.step).unwrap();
         let plain = layer.reference::<f64>(&AttentionInputs { training: None, ..inputs.clone() }).unwrap();
-        for device in [Device::Gpu(gpu()), Device::Gpu(portable_gpu()), Device::Cpu(CpuReason::Chosen)] {
+        for device in &devices {
             for (name, options) in ways() {
-                let weights = run(&device, &layer, &inputs, true, &options).attention_weights.unwrap();
+                let weights = run(device, &layer, &inputs, true, &options).attention_weights.unwrap();
                 for (place, (&got, &before)) in weights.data().iter().zip(plain[1].data()).enumerate() {
                     let index =
                         [place / 1400, place / 350 % 4, place / 70 % 5, place % 70].map(|i| u32::try_from(i).unwrap());
@@ -119,16 +121,17 @@ fn the_pattern_is_a_function_of_place_seed_and_step() {
 #[test]
 fn probability_0_gives_the_bits_of_evaluation_and_1_gives_zeros() {
     let mut rng = fastrand::Rng::with_seed(92);
+    let devices = [Device::Gpu(gpu()), Device::Cpu(CpuReason::Chosen)];
     for spec in specs() {
         let layer = spec.layer(&mut rng);
         let core = MultiHeadAttention::core(AttentionConfig::new(2)).unwrap();
         let evaluated = spec.inputs(&mut rng, Mask { causal: true, query_offset: 1, ..Mask::default() });
-        for device in [Device::Gpu(gpu()), Device::Cpu(CpuReason::Chosen)] {
+        for device in &devices {
             for (name, options) in ways() {
                 let trained = |p| AttentionInputs { training: Some(training(p)), ..evaluated.clone() };
                 for with_weights in [false, true] {
-                    let without = run(&device, &layer, &evaluated, with_weights, &options);
-                    let with = run(&device, &layer, &trained(0.0), with_weights, &options);
+                    let without = run(device, &layer, &evaluated, with_weights, &options);
+                    let with = run(device, &layer, &trained(0.0), with_weights, &options);
                     let about = format!("{} {name} {spec:?}", device.name());
                     assert_eq!(bits(&with.output), bits(&without.output), "{about}");
                     let weights = [&with, &without].map(|run| run.attention_weights.as_ref().map(bits));
@@ -136,7 +139,7 @@ fn probability_0_gives_the_bits_of_evaluation_and_1_gives_zeros() {
                 }
                 let x = random(&mut rng, [1, 7, 8]);
                 let inputs = AttentionInputs { training: Some(training(1.0)), ..AttentionInputs::self_attention(x) };
-                let got = run(&device, &core, &inputs, false, &options);
+                let got = run(device, &core, &inputs, false, &options);
                 assert!(got.output.data().iter().all(|&x| x == 0.0), "{} {name}", device.name());
             }
         }

@@ -7,7 +7,8 @@ use multihead::graph::{
     AppendKey, AppendRows, Columns, CopyStrided, Dropout, DropoutPattern, HeadColumns, KeyBand, Matmul, MergePartials,
     PartialAttention, ProductHeads, Scores, Softmax, TransposeHeads,
 };
-use multihead::{DType, Graph, GraphBuilder, HostTensor, Inputs, kernels};
+use multihead::{DType, Gpu, Graph, GraphBuilder, HostTensor, Inputs, Plan, PlanOptions, Tensor, kernels};
+use support::users::{users_buffer, words};
 use support::{check_graph, gpu, random};
 
 /// (batch, group, rows, inner, cols): axes of 1, tile − 1, tile, tile + 1, primes.
@@ -104,7 +105,7 @@ fn apart(tensor: &HostTensor, HeadColumns { first, num_heads, head_dim }: HeadCo
 }
 
 /// A product of heads side by side gives what the product of the same matrices one after the other gives.
-fn check_heads(gpu: &multihead::Gpu, kernel: &'static str, axes: [usize; 6], sides: usize, transpose_rhs: bool) {
+fn check_heads(gpu: &Gpu, kernel: &'static str, axes: [usize; 6], sides: usize, transpose_rhs: bool) {
     let mut rng = fastrand::Rng::with_seed(3);
     let [batch, num_heads, group, rows, inner, cols] = axes;
     let [of_lhs, of_rhs, of_out] = [1, 2, 4].map(|side| sides & side != 0);
@@ -196,7 +197,7 @@ fn masked(axes: [usize; 4]) -> Masked {
     Masked { axes, extra_keys: 0, lens: None, mask: None, bias: None, band: KeyBand::ALL }
 }
 
-fn check_softmax(gpu: &multihead::Gpu, rng: &mut fastrand::Rng, case: &Masked, about: &str) {
+fn check_softmax(gpu: &Gpu, rng: &mut fastrand::Rng, case: &Masked, about: &str) {
     let [batch, heads, queries, keys] = case.axes;
     let mut builder = GraphBuilder::new();
     let scores = builder.input("scores", [batch * heads, queries, keys + case.extra_keys], DType::F32).unwrap();
@@ -353,8 +354,8 @@ fn dropout() {
             let inputs = Inputs::new().with("weights", &weights).with("pattern", &pattern);
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
             for gpu in &devices {
-                let options = multihead::PlanOptions::default();
-                let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+                let options = PlanOptions::default();
+                let plan = pollster::block_on(Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
                 pollster::block_on(plan.poison()).unwrap();
                 let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
                 for (got, truth) in got.data().iter().zip(truth["out"].data()) {
@@ -380,9 +381,7 @@ fn transpose_qkv_and_transpose_output_are_exact_and_each_others_inverse() {
         let graph = builder.finish(&[split, joined]);
         let x = random(&mut rng, [batch, length, num_heads * head_dim]);
         let inputs = Inputs::new().with("x", &x);
-        let plan =
-            pollster::block_on(multihead::Plan::new(&gpu, &graph, &Inputs::new(), &multihead::PlanOptions::default()))
-                .unwrap();
+        let plan = pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new(), &PlanOptions::default())).unwrap();
         pollster::block_on(plan.poison()).unwrap();
         let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs;
         let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
@@ -419,11 +418,14 @@ const PARTS: [[usize; 9]; 5] = [
 fn partial_attention_and_merge_partials() {
     let gpu = support::portable_gpu();
     let mut rng = fastrand::Rng::with_seed(10);
+    // Nothing; lengths and a learned key; mask and bias; a cache; dropout and a learned key.
+    let bands = [None, None, Some([40, 30]), Some([0, 90]), Some([90, 77])]
+        .map(|band| band.map_or(KeyBand::ALL, |[o, w]| KeyBand::new(true, o, Some(w.unsigned_abs()))));
     for axes in PARTS {
         let [batch, queries, num_keys, num_heads, num_kv_heads, head_dim, value_dim, parts, keys] = axes;
-        for kind in 0..4_usize {
+        for (kind, band) in bands.into_iter().enumerate() {
             let mut builder = GraphBuilder::new();
-            let extra_keys = usize::from(kind == 1);
+            let extra_keys = usize::from(kind == 1 || kind == 4);
             let mut tensors = Vec::new();
             let mut input = |name: &'static str, shape: Vec<usize>, rng: &mut fastrand::Rng| {
                 tensors.push((name, random(rng, shape.clone())));
@@ -447,7 +449,8 @@ fn partial_attention_and_merge_partials() {
             let attend_mask =
                 (kind == 2).then(|| builder.input("attend_mask", [queries, num_keys], DType::Bool).unwrap());
             let cached = (kind == 3).then(|| builder.input("lengths", [batch, 2], DType::U32).unwrap());
-            let band = [KeyBand::ALL, KeyBand::ALL, KeyBand::new(true, 40, Some(30)), KeyBand::new(true, 0, Some(90))];
+            let dropout = (kind == 4).then(|| builder.input("dropout", [4], DType::U32).unwrap());
+            let pattern = DropoutPattern::new(0.2, 5, 6).unwrap().words();
             let whole = |tensor, count| Columns { tensor, first: 0, count };
             let scores = Scores {
                 query: whole(query, widths[0]),
@@ -458,11 +461,11 @@ fn partial_attention_and_merge_partials() {
                 num_heads,
                 num_kv_heads,
                 scale: 0.4,
-                band: band[kind],
+                band,
                 extra_keys,
             };
             let value = whole(value, widths[2]);
-            let op = PartialAttention { scores, value, value_dim, lengths: cached, parts, keys };
+            let op = PartialAttention { scores, value, value_dim, lengths: cached, dropout, parts, keys };
             let partials = builder.partial_attention("partials", op).unwrap();
             let merge = MergePartials { partials, num_heads, parts };
             let joined = builder.merge_partials("joined", merge).unwrap();
@@ -472,6 +475,7 @@ fn partial_attention_and_merge_partials() {
                 1 => inputs = inputs.with("valid_lens", &lens),
                 2 => inputs = inputs.with("attend_mask", &seen),
                 3 => inputs = inputs.with("lengths", &lengths),
+                4 => inputs = inputs.with("dropout", &pattern),
                 _ => {}
             }
             check_graph(&gpu, &graph, &Inputs::new(), &inputs, None, &format!("parts {axes:?}, kind {kind}"));
@@ -479,37 +483,72 @@ fn partial_attention_and_merge_partials() {
     }
 }
 
-/// New rows where the lengths say, zeros behind each head, and nothing else touched: to the bit.
+/// (B, capacity, cache width), new rows, heads, width of a head.
+const APPENDED: [[usize; 5]; 4] = [[1, 1, 1, 1, 1], [3, 9, 4, 2, 7], [2, 40, 33, 3, 8], [5, 70, 2, 1, 5]];
+
+/// A cache of bits in a buffer of a device's own, new rows appended; what is there then.
+fn appended_on(gpu: &Gpu, graph: &Graph, kept: &[u8], inputs: &Inputs<'_>) -> Vec<u8> {
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+    let buffer = users_buffer(gpu.device(), (kept.len() as u64).next_multiple_of(16), usage);
+    gpu.queue().write_buffer(&buffer, 0, kept);
+    let mut options = PlanOptions::default();
+    options.tensors.insert("cache".into(), Tensor::new(&buffer));
+    let plan = pollster::block_on(Plan::new(gpu, graph, &Inputs::new(), &options)).unwrap();
+    pollster::block_on(plan.run(inputs)).unwrap();
+    let after: Vec<u8> = words(gpu.device(), gpu.queue(), &buffer).iter().flat_map(|x| x.to_le_bytes()).collect();
+    after[..kept.len()].to_vec()
+}
+
+/// New rows where the lengths say, zeros behind each head, and nothing else touched: to the bit, −0 too, in floats of 32
+/// and of 16 bits.
 #[test]
 fn append_rows() {
     let devices = [gpu(), support::cramped_gpu(8_000)];
     let mut rng = fastrand::Rng::with_seed(11);
-    for [batch, rows, capacity, heads, width] in [[1, 1, 1, 1, 1], [3, 4, 9, 2, 7], [2, 33, 40, 3, 8], [5, 2, 70, 1, 5]]
-    {
-        let mut builder = GraphBuilder::new();
-        let cache_width = heads * usize::next_multiple_of(width, 4);
-        let cache = builder.input("cache", [batch, capacity, cache_width], DType::F32).unwrap();
-        let new = builder.input("new", [batch, rows, heads * width + 3], DType::F32).unwrap();
-        let lengths = builder.input("lengths", [batch, 2], DType::U32).unwrap();
-        let columns = Columns { tensor: new, first: 2, count: heads * width };
-        let op = AppendRows { cache, rows: columns, lengths, num_heads: heads };
-        let out = builder.append_rows("out", op).unwrap();
-        let graph = builder.finish(&[out]);
-        let tensors =
-            [random(&mut rng, [batch, capacity, cache_width]), random(&mut rng, [batch, rows, heads * width + 3])];
-        let of_entry = |_| [rng.u32(0..=u32::try_from(capacity).unwrap()), rng.u32(0..=u32::try_from(rows).unwrap())];
-        let lengths = HostTensor::new([batch, 2], (0..batch).flat_map(of_entry).collect()).unwrap();
-        let inputs = Inputs::new().with("cache", &tensors[0]).with("new", &tensors[1]).with("lengths", &lengths);
-        let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();
-        for gpu in &devices {
-            let options = multihead::PlanOptions::default();
-            let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
-            assert_eq!(pollster::block_on(plan.run(&inputs)).unwrap().outputs, truth, "{batch} {rows} {capacity}");
+    for [batch, capacity, rows, heads, width] in APPENDED {
+        for dtype in [DType::F32, DType::F16] {
+            let padded = usize::next_multiple_of(width, 4);
+            let mut builder = GraphBuilder::new();
+            let cache = builder.input("cache", [batch, capacity, heads * padded], dtype).unwrap();
+            let new = builder.input("new", [batch, rows, heads * width + 3], DType::F32).unwrap();
+            let lengths = builder.input("lengths", [batch, 2], DType::U32).unwrap();
+            let columns = Columns { tensor: new, first: 2, count: heads * width };
+            let op = AppendRows { cache, rows: columns, lengths, num_heads: heads };
+            builder.append_rows("out", op).unwrap();
+            let other = CopyStrided { input: new, axes: [1; 4], from: [0; 4], to: [0; 4] };
+            let other = builder.copy("other", other).unwrap();
+            let graph = builder.finish(&[other]);
+            let x = random(&mut rng, [batch, rows, heads * width + 3]);
+            let numbers = x.data().iter().enumerate().map(|(i, &x)| if i % 5 == 0 { -0.0 } else { x });
+            let x = HostTensor::new(x.shape().clone(), numbers.collect()).unwrap();
+            let of_entry =
+                |_| [rng.u32(0..=u32::try_from(capacity).unwrap()), rng.u32(0..=u32::try_from(rows).unwrap())];
+            let lengths = HostTensor::new([batch, 2], (0..batch).flat_map(of_entry).collect()).unwrap();
+            let stored = |x: f32| match dtype {
+                DType::F16 => half::f16::from_f32(x).to_le_bytes().to_vec(),
+                _ => x.to_le_bytes().to_vec(),
+            };
+            let bytes = stored(0.0).len();
+            let kept = random(&mut rng, [batch, capacity, heads * padded]);
+            let kept: Vec<u8> = kept.data().iter().flat_map(|&x| stored(x)).collect();
+            let mut truth = kept.clone();
+            for (entry, lens) in lengths.data().chunks(2).enumerate() {
+                let [before, added] = [lens[0] as usize, lens[1] as usize];
+                for row in 0..added.min(capacity - before) {
+                    for column in 0..heads * padded {
+                        let [head, inside] = [column / padded, column % padded];
+                        let from = (entry * rows + row) * (heads * width + 3) + 2 + head * width + inside;
+                        let number = stored(if inside < width { x.data()[from] } else { 0.0 });
+                        let place = (((entry * capacity + before + row) * heads * padded) + column) * bytes;
+                        truth[place..place + bytes].copy_from_slice(&number);
+                    }
+                }
+            }
+            let inputs = Inputs::new().with("new", &x).with("lengths", &lengths);
+            for gpu in &devices {
+                assert!(appended_on(gpu, &graph, &kept, &inputs) == truth, "{batch} {capacity} {rows} {heads} {dtype}");
+            }
         }
-        let changed = |(out, before): &(&f32, &f32)| out.to_bits() != before.to_bits();
-        let changed = truth["out"].data().iter().zip(tensors[0].data()).filter(changed).count();
-        let fits = |pair: &[u32]| pair[1].min(u32::try_from(capacity).unwrap() - pair[0]) as usize;
-        assert_eq!(changed, lengths.data().chunks(2).map(fits).sum::<usize>() * cache_width);
     }
 }
 
@@ -546,8 +585,8 @@ fn copy() {
             places.into_iter().any(|place| place == index)
         };
         for gpu in &devices {
-            let options = multihead::PlanOptions::default();
-            let plan = pollster::block_on(multihead::Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
+            let options = PlanOptions::default();
+            let plan = pollster::block_on(Plan::new(gpu, &graph, &Inputs::new(), &options)).unwrap();
             pollster::block_on(plan.poison()).unwrap();
             let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
             let truth = multihead::reference::interpret::<f32>(&graph, &Inputs::new(), &inputs).unwrap();

@@ -210,6 +210,17 @@ fn attention_variants_share_one_text_for_a_row_and_for_a_score() {
     assert!(scores.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+/// Every kernel that drops weights drops the same: all of them, of whatever op.
+#[test]
+fn kernels_that_drop_weights_share_one_text_for_which() {
+    let texts: Vec<_> = kernels::all()
+        .filter(|kernel| kernel.wgsl.contains("fn philox"))
+        .map(|kernel| between(kernel, "// --- Dropped weights", "// --- End of dropped weights"))
+        .collect();
+    assert!(texts.len() >= 5 && texts[0].as_ref().is_some_and(|text| text.len() > 1000));
+    assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
 /// The register variants of matmul differ in how they load, in nothing else.
 #[test]
 fn register_variants_share_one_text_after_loading() {

@@ -5,6 +5,7 @@ mod store;
 use std::sync::Arc;
 
 use super::config::at_least_one;
+use super::layer::LayerMark;
 use super::{HeadSizes, MultiHeadAttention};
 use crate::device::Device;
 use crate::error::Error;
@@ -29,8 +30,9 @@ pub enum CacheStorage {
     /// 32-bit floats.
     #[default]
     F32,
-    /// 16-bit floats, to the nearest of which keys and values are rounded (ties to even): half the bytes. What is larger
-    /// than 65,504 becomes infinite.
+    /// 16-bit floats, to the nearest of which keys and values are rounded (ties to even): half the bytes. What is
+    /// 65,520 or larger becomes infinite: such a value makes infinities or NaN, such a key makes every row NaN that sees it.
+    /// Numbers below 2⁻¹⁴ keep fewer digits, and below 2⁻²⁵ become 0.
     F16,
 }
 
@@ -78,20 +80,22 @@ pub struct KvCache {
     pub(super) lengths: Vec<usize>,
     /// By which a plan knows its cache.
     pub(super) mark: Arc<()>,
+    pub(super) layer: LayerMark,
 }
 
-/// The width of a head in a cache: the next multiple of four.
+/// The width of a head in a cache: the next multiple of four. [`MultiHeadAttention::step_sizes`] lets no width in for which
+/// there is none.
 pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(4)
 }
 
 impl KvCache {
-    pub(super) async fn new(device: &Device, options: &CacheOptions, sizes: HeadSizes) -> Result<Self, Error> {
+    async fn new(device: &Device, options: &CacheOptions, sizes: HeadSizes, layer: LayerMark) -> Result<Self, Error> {
         at_least_one("the batch of a cache", options.batch)?;
         at_least_one("the capacity of a cache", options.capacity)?;
         let shapes = [sizes.head_dim, sizes.value_dim].map(|width| shape(options, sizes.num_kv_heads, width));
         let store = Store::new(device, options, shapes).await?;
-        Ok(Self { options: *options, sizes, store, lengths: vec![0; options.batch], mark: Arc::new(()) })
+        Ok(Self { options: *options, sizes, store, lengths: vec![0; options.batch], mark: Arc::new(()), layer })
     }
 
     /// B.
@@ -153,13 +157,15 @@ impl KvCache {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a sequence that is not there; [`Error::Gpu`] and [`Error::DeviceLost`] where the device
-    /// refuses.
+    /// refuses: `to` is then empty, as it is where the future is dropped before it is ready.
     pub async fn copy_entry(&mut self, from: usize, to: usize) -> Result<(), Error> {
         self.check_entry(from)?;
         self.check_entry(to)?;
         if from == to {
             return Ok(());
         }
+        // Whoever stops waiting may leave anything there.
+        self.lengths[to] = 0;
         self.store.copy_entry([from, to], self.lengths[from], &self.options).await?;
         self.lengths[to] = self.lengths[from];
         Ok(())
@@ -178,11 +184,13 @@ impl KvCache {
 }
 
 impl MultiHeadAttention {
-    /// A cache for this layer, empty. Of `shape` only the widths matter, from which those of the heads follow.
+    /// A cache for this layer and its clones, empty. Another layer is refused even if it is equal, as the layers of a
+    /// transformer have the same sizes, and keys of one mean nothing to the next. Of `shape` only the widths matter, from which those of the heads follow.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a batch or a capacity of 0, [`Error::Invalid`] for a layer with a learned key
-    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer; otherwise as
+    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer,
+    /// or its shaders cannot see a whole sequence; otherwise as
     /// [`sizes`](Self::sizes).
     pub async fn cache(
         &self,
@@ -190,7 +198,7 @@ impl MultiHeadAttention {
         options: &CacheOptions,
         shape: &super::StepShape,
     ) -> Result<KvCache, Error> {
-        KvCache::new(device, options, self.step_sizes(options.batch, shape)?).await
+        KvCache::new(device, options, self.step_sizes(options.batch, shape)?, self.mark()).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the heads are cut.
 
-use crate::error::Error;
+use crate::error::{Error, number};
 
 /// How many heads there are and how wide; what is `None` follows from the weights, or from D2L's rule `d = E / H`.
 ///
@@ -42,7 +42,7 @@ impl AttentionConfig {
         match self.scale {
             Some(scale) if !(f64::from(f32::MIN)..=f64::from(f32::MAX)).contains(&scale) => Err(Error::OutOfRange {
                 what: "scale".into(),
-                value: scale.to_string(),
+                value: number(scale),
                 allowed: "must be a finite 32-bit float".into(),
             }),
             _ => Ok(()),

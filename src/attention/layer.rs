@@ -1,6 +1,7 @@
 //! The layer: checked sizes and weights, from which graphs and answers come.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 use super::build::Call;
 use super::run::AttentionPlan;
@@ -30,8 +31,24 @@ use crate::shape::HostTensor;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiHeadAttention {
+    /// Clones share it: plans on the CPU keep the layer, and a cache knows it again.
+    parts: Arc<Parts>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Parts {
     config: AttentionConfig,
     weights: Option<Weights>,
+}
+
+/// By which a cache knows its layer again; it keeps no weights.
+#[derive(Clone, Debug)]
+pub(super) struct LayerMark(Weak<Parts>);
+
+impl LayerMark {
+    pub(super) fn is_of(&self, layer: &MultiHeadAttention) -> bool {
+        self.0.as_ptr() == Arc::as_ptr(&layer.parts)
+    }
 }
 
 impl MultiHeadAttention {
@@ -43,7 +60,7 @@ impl MultiHeadAttention {
     pub fn new(config: AttentionConfig, weights: Weights) -> Result<Self, Error> {
         config.validate()?;
         HeadSizes::of_weights(&config, &weights)?;
-        Ok(Self { config, weights: Some(weights) })
+        Ok(Self { parts: Arc::new(Parts { config, weights: Some(weights) }) })
     }
 
     /// Attention alone: query, key and value are used as projected heads side by side.
@@ -52,13 +69,17 @@ impl MultiHeadAttention {
     /// [`Error::OutOfRange`], [`Error::NotDivisible`] for a configuration that contradicts itself.
     pub fn core(config: AttentionConfig) -> Result<Self, Error> {
         config.validate()?;
-        Ok(Self { config, weights: None })
+        Ok(Self { parts: Arc::new(Parts { config, weights: None }) })
+    }
+
+    pub(super) fn mark(&self) -> LayerMark {
+        LayerMark(Arc::downgrade(&self.parts))
     }
 
     /// The projections; `None` = core attention.
     #[must_use]
     pub fn weights(&self) -> Option<&Weights> {
-        self.weights.as_ref()
+        self.parts.weights.as_ref()
     }
 
     /// Heads and widths of a call of this shape.
@@ -69,13 +90,13 @@ impl MultiHeadAttention {
     pub fn sizes(&self, call: &CallShape) -> Result<HeadSizes, Error> {
         check_sequences(call)?;
         call.check_window()?;
-        let Some(weights) = &self.weights else {
-            return HeadSizes::of_call(&self.config, call);
+        let Some(weights) = &self.parts.weights else {
+            return HeadSizes::of_call(&self.parts.config, call);
         };
         check_width("W_q", &weights.w_q, "query", &call.query)?;
         check_width("W_k", &weights.w_k, "key", call.key())?;
         check_width("W_v", &weights.w_v, "value", call.value())?;
-        HeadSizes::of_weights(&self.config, weights)
+        HeadSizes::of_weights(&self.parts.config, weights)
     }
 
     /// Whether a call with these inputs can be computed: shapes, masks, lengths, dropout.
@@ -97,12 +118,12 @@ impl MultiHeadAttention {
     pub fn graph(&self, call: &CallShape, with_weights: bool) -> Result<Graph, Error> {
         let sizes = self.sizes(call)?;
         let scale = self.scale(sizes.head_dim);
-        Call { sizes, scale, weights: self.weights.as_ref(), shape: call, with_weights }.graph()
+        Call { sizes, scale, weights: self.parts.weights.as_ref(), shape: call, with_weights }.graph()
     }
 
     /// What scores are multiplied with.
     pub(super) fn scale(&self, head_dim: usize) -> f64 {
-        self.config.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt())
+        self.parts.config.scale.unwrap_or_else(|| 1.0 / (head_dim as f64).sqrt())
     }
 
     /// Compiles a call once, to be run again and again with inputs of this shape.
@@ -178,7 +199,7 @@ impl MultiHeadAttention {
     /// The parameters by their names in the graph.
     pub(super) fn parameters(&self) -> Inputs<'_> {
         let mut parameters = BTreeMap::new();
-        if let Some(weights) = &self.weights {
+        if let Some(weights) = &self.parts.weights {
             let linears = [
                 (["W_q", "b_q"], &weights.w_q),
                 (["W_k", "b_k"], &weights.w_k),

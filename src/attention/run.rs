@@ -37,7 +37,7 @@ enum Engine {
     /// The CPU keeps the layer: its parameters are read where they are.
     Cpu {
         graph: Graph,
-        layer: Box<MultiHeadAttention>,
+        layer: MultiHeadAttention,
     },
 }
 
@@ -49,19 +49,13 @@ impl AttentionPlan {
         graph: Graph,
         options: &PlanOptions,
     ) -> Result<Self, Error> {
-        if !options.tensors.is_empty() {
-            let names: Vec<_> = options.tensors.keys().map(String::as_str).collect();
-            return Err(Error::Invalid(format!(
-                "{} would lie in buffers of the caller's, but this plan takes inputs from the host and gives outputs back; compile it with MultiHeadAttention::plan",
-                names.join(", ")
-            )));
-        }
+        check_no_tensors(options, "compile it with MultiHeadAttention::plan")?;
         let engine = match device {
             Device::Gpu(gpu) => {
                 let plan = Plan::new(gpu, &graph, &layer.parameters(), options).await?;
                 Engine::Gpu(Box::new(plan))
             }
-            Device::Cpu(_) => Engine::Cpu { graph, layer: Box::new(layer.clone()) },
+            Device::Cpu(_) => Engine::Cpu { graph, layer: layer.clone() },
         };
         let CallShape { training, returns_dropped, .. } = *call;
         Ok(Self { engine, num_heads: layer.sizes(call)?.num_heads, band: call.band(), training, returns_dropped })
@@ -160,6 +154,18 @@ impl AttentionPlan {
         let (output, attention_weights) = take_outputs(graph, &mut run.outputs, self.num_heads)?;
         Ok(AttentionOutput { output, attention_weights, timing: run.timing })
     }
+}
+
+/// Refuses tensors of the caller's for a plan that has no place for them; `advice` says what to do.
+pub(super) fn check_no_tensors(options: &PlanOptions, advice: &str) -> Result<(), Error> {
+    if options.tensors.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = options.tensors.keys().map(String::as_str).collect();
+    Err(Error::Invalid(format!(
+        "{} would lie in buffers of the caller's, but this plan takes inputs from the host and gives outputs back; {advice}",
+        names.join(", ")
+    )))
 }
 
 /// The output, and the weights (B·H, Lq, Lk) as (B, H, Lq, Lk) without the mark of hidden keys.

@@ -1,15 +1,14 @@
 //! Attention over a cache: one plan appends new rows and lets them attend, step after step.
 
 mod compile;
+mod on_cpu;
 
 use std::sync::Arc;
 
-use super::cache::{Kept, Store};
-use super::{AttentionOutput, HeadSizes, KvCache, MultiHeadAttention};
+use super::{AttentionOutput, KvCache, MultiHeadAttention};
 use crate::error::Error;
-use crate::graph::{Graph, Inputs};
-use crate::plan::{Plan, RunTiming};
-use crate::reference;
+use crate::graph::Inputs;
+use crate::plan::Plan;
 use crate::shape::HostTensor;
 
 /// What decides the graph of a step.
@@ -64,11 +63,13 @@ impl StepInputs {
 /// A row's attention has the same bits in whatever chunk of rows it comes, on any one device: keys are shared out by
 /// capacity, and merged in one order. Projections may use another kernel for other numbers of rows, whose sums run in
 /// another order; they are the same to rounding.
+///
+/// Weights are divided by their sum at the end, after they were multiplied with the values: values whose sum over the rows
+/// that a row sees is beyond 3.4·10³⁸ give an infinity, where a call that divides first gives a number.
 #[derive(Debug)]
 pub struct StepPlan {
     engine: Engine,
     shape: StepShape,
-    sizes: HeadSizes,
     mark: Arc<()>,
 }
 
@@ -76,10 +77,9 @@ pub struct StepPlan {
 enum Engine {
     Gpu(Box<Plan>),
     Cpu {
-        graph: Graph,
-        /// What the new rows of keys and values are called in it.
-        names: [String; 2],
-        layer: Box<MultiHeadAttention>,
+        layer: MultiHeadAttention,
+        /// Of a step's graph.
+        num_nodes: usize,
     },
 }
 
@@ -92,7 +92,7 @@ impl StepPlan {
     pub fn num_dispatches(&self) -> usize {
         match &self.engine {
             Engine::Gpu(plan) => plan.num_dispatches(),
-            Engine::Cpu { graph, .. } => graph.nodes().len(),
+            Engine::Cpu { num_nodes, .. } => *num_nodes,
         }
     }
 
@@ -123,8 +123,10 @@ impl StepPlan {
         let lengths = lengths(cache, rows, inputs.added.as_deref())?;
         let words = lengths.iter().flatten().map(|&length| u32::try_from(length).unwrap_or(u32::MAX)).collect();
         let words = HostTensor::new([cache.batch(), 2], words)?;
+        // A plan has its number of rows; on the CPU there are as many as are needed.
+        let filled_to = if self.plan().is_some() { self.shape.rows } else { rows.max(1) };
         let filled = [Some(&inputs.query), inputs.key.as_ref(), inputs.value.as_ref()]
-            .map(|tensor| tensor.map(|tensor| with_rows(tensor, self.shape.rows)).transpose());
+            .map(|tensor| tensor.map(|tensor| with_rows(tensor, filled_to)).transpose());
         let [query, key, value] = filled;
         let [query, key, value] = [query?, key?, value?];
         let given = ["query", "key", "value"].into_iter().zip([&query, &key, &value]);
@@ -135,39 +137,16 @@ impl StepPlan {
                 let run = plan.run(&given).await?;
                 (run.outputs.into_values().next(), run.timing)
             }
-            Engine::Cpu { graph, names, layer } => self.on_cpu(cache, graph, names, layer, &given, &lengths)?,
+            Engine::Cpu { layer, .. } => {
+                let shape = StepShape { rows: filled_to, ..self.shape };
+                on_cpu::step(layer, &shape, cache, &given, &lengths)?
+            }
         };
         let output = output.ok_or_else(|| Error::Invalid("the graph of a step has no output".into()))?;
         for (length, [before, added]) in cache.lengths.iter_mut().zip(lengths) {
             *length = before + added;
         }
         Ok(AttentionOutput { output: with_rows(&output, rows)?, attention_weights: None, timing })
-    }
-
-    fn on_cpu(
-        &self,
-        cache: &mut KvCache,
-        graph: &Graph,
-        names: &[String; 2],
-        layer: &MultiHeadAttention,
-        given: &Inputs<'_>,
-        lengths: &[[usize; 2]],
-    ) -> Result<(Option<HostTensor>, RunTiming), Error> {
-        let Store::Cpu(kept) = &mut cache.store else {
-            return Err(Error::Invalid("the cache of a step on the CPU lies elsewhere".into()));
-        };
-        let start = web_time::Instant::now();
-        let given = NAMES.into_iter().zip(kept.iter()).fold(given.clone(), |given, (name, kept)| match kept {
-            Kept::F32(tensor) => given.with(name, tensor),
-            Kept::F16(tensor) => given.with(name, tensor),
-        });
-        let mut outputs = reference::interpret::<f32>(graph, &layer.parameters(), &given)?;
-        for (kept, name) in kept.iter_mut().zip(names) {
-            let rows = outputs.get(name).ok_or_else(|| Error::Invalid(format!("the graph of a step has no {name}")))?;
-            kept.append(rows, self.sizes.num_kv_heads, lengths);
-        }
-        let name = &graph.value(graph.outputs()[0]).name;
-        Ok((outputs.remove(name), RunTiming { gpu: start.elapsed(), ..RunTiming::default() }))
     }
 
     /// How many rows there are of each sequence, if the inputs are what was compiled for.

@@ -2,6 +2,7 @@
 
 mod experiments;
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
@@ -34,6 +35,8 @@ pub(super) enum Command {
     /// Print the dispatch graph of a case and how a device would work it off; run nothing.
     Plan(PlanArguments),
     /// Feed a causal case's query rows one by one to a KV cache and compare with the one-shot answer; exit 1 if it differs.
+    /// `--rewrite` decides over the projections of the steps too, whose attention always streams; `--fused` over the
+    /// one-shot call alone.
     Decode(DecodeArguments),
     /// Verify scenarios of many sizes against the f64 reference, then time them.
     Bench(BenchArguments),
@@ -99,7 +102,8 @@ pub(super) struct DecodeArguments {
     /// How many of the query rows to feed one by one, after all rows before them in one chunk; by default all.
     #[arg(long, value_name = "N", value_parser = index)]
     pub(super) steps: Option<usize>,
-    /// How the cache stores keys and values.
+    /// How the cache stores keys and values. The answer is that of unrounded ones: with f16 and without --tolerance, four
+    /// times 2⁻¹¹ of its largest number is added to the case's tolerance, for a half is up to 2⁻¹¹ of itself off.
     #[arg(long, value_enum, default_value_t = Storage::F32)]
     storage: Storage,
     #[command(flatten)]
@@ -254,8 +258,11 @@ struct SettingsArguments {
 }
 
 /// Reads a place in a list.
-fn index(text: &str) -> Result<usize, &'static str> {
-    text.parse().map_err(|_| "must be a whole number, at least 0")
+fn index(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|fault: ParseIntError| match fault.kind() {
+        IntErrorKind::PosOverflow => format!("must be at most {}", usize::MAX),
+        _ => "must be a whole number, at least 0".into(),
+    })
 }
 
 /// Reads a device; an empty name, as of an unset variable, would be a part of every adapter's.
@@ -324,6 +331,11 @@ impl HowArguments {
     /// How to compile a case's graph.
     pub(super) fn plan_options(&self) -> PlanOptions {
         self.computing.plan_options()
+    }
+
+    /// Whether the tolerance is said here, and not by the case or by default.
+    pub(super) fn has_tolerance(&self) -> bool {
+        self.comparing.tolerance.is_some()
     }
 
     /// The file that weights are read from besides the case.

@@ -15,6 +15,9 @@ impl Gpu {
     /// device's owner. To see that `queue` is the device's, this waits for the work submitted so far; a browser cannot
     /// tell.
     ///
+    /// A device that is adopted twice is two `Gpu`s, which compile each their own pipelines, and a cache of one is refused
+    /// by the other: adopt once, and clone.
+    ///
     /// # Errors
     /// [`Error::LimitExceeded`] where the device was given less than the portable kernels need; [`Error::Invalid`] for
     /// the queue of another device; [`Error::DeviceLost`] for a device that is lost or destroyed.

@@ -35,6 +35,9 @@ pub struct PartialAttention {
     /// (B, 2): keys that were there before, and new ones. Query `i` then stands at position keys before + `i`, sees no key
     /// from their sum on, and none at all when it is not one of the new ones.
     pub lengths: Option<ValueId>,
+    /// Which weights are dropped, as in [`Dropout`](super::Dropout); the sums of exp are those before. Not with `lengths`,
+    /// whose place among the operands it takes.
+    pub dropout: Option<ValueId>,
     /// How many parts.
     pub parts: usize,
     /// Keys of a tile: 64, 128 or 256.

@@ -186,6 +186,7 @@ impl Op {
                 let mut all = op.scores.values_mut();
                 all.push(&mut op.value.tensor);
                 all.extend(&mut op.lengths);
+                all.extend(&mut op.dropout);
                 all
             }
             Self::MergePartials(op) => vec![&mut op.partials],

@@ -69,6 +69,7 @@ impl Graph {
             }
             Op::PartialAttention(op) => {
                 let weights = format!("softmax({})", self.scores(&op.scores));
+                let weights = op.dropout.map_or(weights.clone(), |_| format!("dropout({weights})"));
                 let cached = op.lengths.map_or(String::new(), |id| format!(", as {} says", name(id)));
                 format!("{} parts of {weights} · {}{cached}", op.parts, self.columns(op.value))
             }

@@ -1,6 +1,6 @@
 //! Which weights dropout keeps: a function of place, seed and step, so that every device and kernel drops the same.
 
-use crate::error::Error;
+use crate::error::{Error, number};
 use crate::shape::HostTensor;
 
 /// Kept are words whose upper 31 bits are at least a threshold; of 2³¹ none is.
@@ -34,7 +34,7 @@ impl DropoutPattern {
     /// How many words a device reads.
     pub const WORDS: usize = 4;
 
-    /// The pattern of one step of training that drops with probability `p`.
+    /// The pattern of one step of training that drops with probability `p`, rounded to a multiple of 2⁻³¹.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a `p` outside [0, 1].
@@ -42,13 +42,14 @@ impl DropoutPattern {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::OutOfRange {
                 what: "dropout".into(),
-                value: p.to_string(),
+                value: number(p),
                 allowed: "must be a number between 0 and 1".into(),
             });
         }
         let [step_low, step_high] = words(step);
         let [first, second, ..] = philox([step_low, step_high, 0, 0], words(seed));
-        Ok(Self { threshold: threshold(p), scale: scale(p), key: [first, second] })
+        let threshold = threshold(p);
+        Ok(Self { threshold, scale: scale(threshold), key: [first, second] })
     }
 
     /// As a device reads it: the threshold, the bits of the factor of what is kept, the generator's key.
@@ -85,9 +86,11 @@ fn threshold(p: f64) -> u32 {
     (p * ONE).round() as u32
 }
 
+/// 1 / (1 − p) for the p that the threshold is: of a p that were not rounded as well, the mean would be another.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
-fn scale(p: f64) -> f32 {
-    if p < 1.0 { (1.0 / (1.0 - p)) as f32 } else { 0.0 }
+fn scale(threshold: u32) -> f32 {
+    let kept = ONE - f64::from(threshold);
+    if kept > 0.0 { (ONE / kept) as f32 } else { 0.0 }
 }
 
 /// The lower word, then the higher one.
@@ -144,6 +147,20 @@ mod tests {
         let scale = |p| DropoutPattern::new(p, 0, 0).unwrap().scale();
         let bits = |scales: [f32; 3]| scales.map(f32::to_bits);
         assert_eq!(bits([scale(0.2), scale(0.25), scale(0.5)]), bits([1.25, 4.0 / 3.0, 2.0]));
+    }
+
+    /// A p that rounds to 1 or 0 is that in everything; the largest and smallest that do not are themselves.
+    #[test]
+    fn survivors_make_up_for_the_p_that_is_dropped_with() {
+        let tiny = 2.0_f64.powi(-31);
+        for (p, kept) in [(1.0 - 1e-12, 0.0), (1.0 - tiny / 4.0, 0.0), (1.0 - tiny, tiny), (tiny, 1.0 - tiny)] {
+            let pattern = DropoutPattern::new(p, 0, 0).unwrap();
+            let mean = f64::from(pattern.scale()) * kept;
+            assert!(if kept > 0.0 { (mean - 1.0).abs() < 1e-7 } else { pattern.scale() == 0.0 }, "{p}: mean {mean}");
+            assert!((f64::from(pattern.threshold) - (1.0 - kept) * ONE).abs() < 1.0, "{p}");
+        }
+        let [tiny, none] = [1e-12, -0.0].map(|p| DropoutPattern::new(p, 0, 0).unwrap());
+        assert_eq!(tiny, none);
     }
 
     #[test]

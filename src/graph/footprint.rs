@@ -79,7 +79,9 @@ impl Graph {
                     0..DropoutPattern::WORDS
                 }
             }
-            Op::PartialAttention(op) if index == 6 && op.lengths.is_none() => 0..0,
+            Op::PartialAttention(op) if index == 6 && op.lengths.is_none() => {
+                0..op.dropout.map_or(0, |_| DropoutPattern::WORDS)
+            }
             Op::PartialAttention(_) if index == 6 => block.batches.start * 2..block.batches.end * 2,
             Op::PartialAttention(op) => self.attention_footprint(node, &op.scores, index, block),
             Op::MergePartials(op) => {

@@ -328,7 +328,7 @@ impl Op {
             }
             Self::PartialAttention(op) => {
                 let Scores { query, key, valid_lens, attend_mask, bias, .. } = op.scores;
-                let others = [valid_lens, attend_mask, bias, op.lengths];
+                let others = [valid_lens, attend_mask, bias, op.lengths.or(op.dropout)];
                 [query, key, op.value].map(|columns| Some(columns.tensor)).into_iter().chain(others).collect()
             }
             Self::MergePartials(op) => vec![Some(op.partials)],

@@ -23,7 +23,7 @@ impl Graph {
         for (id, value) in self.values() {
             let attention = match value.source {
                 Source::Node(index) => match &self.nodes()[index].op {
-                    Op::Attention(op) if !op.statistics && op.dropout.is_none() => Some(op),
+                    Op::Attention(op) if !op.statistics => Some(op),
                     _ => None,
                 },
                 _ => None,
@@ -32,14 +32,15 @@ impl Graph {
                 copy.value(id)?;
                 continue;
             };
-            let Op::Attention(Attention { scores, value: values, .. }) = Op::Attention(attention.clone()).on(&copy.ids)
+            let Op::Attention(Attention { scores, value: values, dropout, .. }) =
+                Op::Attention(attention.clone()).on(&copy.ids)
             else {
                 unreachable!("an op should stay what it is");
             };
             let num_heads = scores.num_heads;
             let value_dim = values.count / scores.num_kv_heads;
             let Split { parts, keys } = split;
-            let op = PartialAttention { scores, value: values, value_dim, lengths: None, parts, keys };
+            let op = PartialAttention { scores, value: values, value_dim, lengths: None, dropout, parts, keys };
             let partials = copy.builder.partial_attention(&format!("{}.partials", value.name), op)?;
             let merge = MergePartials { partials, num_heads, parts };
             copy.ids[id.0] = copy.builder.merge_partials(&value.name, merge)?;

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::header::UniqueKeys;
 use super::words::{json_fault, nearest, shown};
-use crate::error::Error;
+use crate::error::{Error, number};
 
 /// Every field of the metadata `attention`, under its own name, so that a message and the file agree.
 const FIELDS: [&str; 11] = [
@@ -131,10 +131,10 @@ impl Settings {
         }
         require(self.window != Some(0), "window", self.window.as_ref(), WINDOW)?;
         let scale_fits = self.scale.is_none_or(|scale| scale.abs() <= f64::from(f32::MAX));
-        require(scale_fits, "scale", self.scale.as_ref(), SCALE)?;
+        require(scale_fits, "scale", self.scale.map(number).as_ref(), SCALE)?;
         let within = |value: Option<f64>, limit: f64| value.is_none_or(|value| (0.0..=limit).contains(&value));
-        require(within(self.tolerance, f64::MAX), "tolerance", self.tolerance.as_ref(), TOLERANCE)?;
-        require(within(self.dropout, 1.0), "dropout", self.dropout.as_ref(), DROPOUT)
+        require(within(self.tolerance, f64::MAX), "tolerance", self.tolerance.map(number).as_ref(), TOLERANCE)?;
+        require(within(self.dropout, 1.0), "dropout", self.dropout.map(number).as_ref(), DROPOUT)
     }
 
     /// `written` is the value's JSON, which a refusal repeats: a parsed number need not print as it was written.

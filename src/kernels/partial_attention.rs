@@ -46,7 +46,7 @@ params! {
         valid_lens_base: u32,
         mask_base: u32,
         bias_base: u32,
-        lengths_base: u32,
+        pattern_base: u32,
         out_base: u32,
         grid_width: u32,
     }
@@ -69,12 +69,12 @@ pub(super) static KERNELS: [Kernel; 1] = [Kernel {
         Slot::Write,
     ],
     params: Params::LAYOUT,
-    overrides: &["HAS_MASK", "HAS_BIAS", "HAS_LENGTHS", "HALVES"],
+    overrides: &["HAS_MASK", "HAS_BIAS", "HAS_LENGTHS", "HAS_DROPOUT", "HALVES"],
 }];
 
 /// Lanes of a workgroup.
 const LANES: usize = 64;
-/// The widest head: the queries of four rows lie in workgroup memory.
+/// The widest head: the queries of four rows lie in workgroup memory, and groups of a value are written out.
 pub(crate) const WIDEST_HEAD: usize = 512;
 /// The widest head of which eight rows fit there.
 const WIDEST_OF_EIGHT: usize = 128;
@@ -120,7 +120,9 @@ pub(crate) fn split_of(
         let head = columns.count / scores.num_kv_heads;
         [columns.first, head, width].iter().all(|words| words.is_multiple_of(4))
     };
-    let could = in_fours(scores.key) && in_fours(op.value) && head_dim <= WIDEST_HEAD && sizes.num_keys > 0;
+    let value_dim = op.value.count / scores.num_kv_heads;
+    let could =
+        in_fours(scores.key) && in_fours(op.value) && head_dim.max(value_dim) <= WIDEST_HEAD && sizes.num_keys > 0;
     let others = super::all().any(|kernel| kernel.op == "attention" && preferred.contains(&kernel.name));
     // The CPU adapters' other kernels read texels, or wait at no barrier.
     let gains = profile.kind != AdapterKind::Cpu
@@ -128,7 +130,6 @@ pub(crate) fn split_of(
         && sizes.num_queries * group <= FEW_ROWS
         && sizes.num_keys >= FEWEST_KEYS;
     let split = split(profile, sizes.batch * scores.num_kv_heads, [group, head_dim, sizes.num_keys]);
-    let value_dim = op.value.count / scores.num_kv_heads;
     let runs = rounds(sizes.num_keys, split, [head_dim, value_dim]) <= most_rounds(profile);
     (could && runs && (gains || preferred.contains(&NAME))).then_some(split)
 }
@@ -137,8 +138,9 @@ pub(crate) fn split_of(
 fn rounds(num_keys: usize, split: Split, [head_dim, value_dim]: [usize; 2]) -> u64 {
     let stripes = LANES / value_dim.div_ceil(4).clamp(1, LANES);
     let tiles = num_keys.div_ceil(split.keys).div_ceil(split.parts) + 1;
-    // Of a tile: groups of a head, the largest scores, keys of a stripe. Before and after: queries and sums.
-    (tiles * (head_dim.div_ceil(4) + 24 + split.keys / stripes + 1) + 2 * head_dim + 2 * LANES) as u64
+    // Of a tile: groups of a head, the largest scores, which of 16 weights are kept (counted in evaluation too, which must
+    // choose the kernel of training), keys of a stripe. Before and after: queries and sums.
+    (tiles * (head_dim.div_ceil(4) + 40 + split.keys / stripes + 1) + 2 * head_dim + 2 * LANES) as u64
 }
 
 pub(super) fn launch(op: &PartialAttention, request: &Request<'_>) -> Launch {
@@ -169,6 +171,7 @@ pub(super) fn launch(op: &PartialAttention, request: &Request<'_>) -> Launch {
             ("HAS_MASK", scores.attend_mask.is_some()),
             ("HAS_BIAS", scores.bias.is_some()),
             ("HAS_LENGTHS", op.lengths.is_some()),
+            ("HAS_DROPOUT", op.dropout.is_some()),
             ("HALVES", halves),
         ],
         text_constants,
@@ -183,7 +186,7 @@ fn params(op: &PartialAttention, request: &Request<'_>) -> Params {
     let scores = &op.scores;
     let sizes = graph.score_sizes(scores);
     let masks = MaskPlaces::new(graph, sizes, [scores.valid_lens, scores.attend_mask, scores.bias]);
-    let &[query_base, key_base, value_base, valid_lens_base, mask_base, bias_base, lengths_base, out_base] =
+    let &[query_base, key_base, value_base, valid_lens_base, mask_base, bias_base, pattern_base, out_base] =
         request.bases
     else {
         unreachable!("a partial attention should have seven operands and an output");
@@ -226,7 +229,7 @@ fn params(op: &PartialAttention, request: &Request<'_>) -> Params {
         valid_lens_base,
         mask_base,
         bias_base,
-        lengths_base,
+        pattern_base,
         out_base,
         grid_width: 0,
     }

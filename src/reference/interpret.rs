@@ -1,5 +1,6 @@
 //! Working a graph off on the CPU.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::append_key::append_key;
@@ -74,7 +75,7 @@ fn interpret_within<T: Real>(
     let mut memory = Memory { graph, stored: graph.values().map(|_| Stored::Absent).collect() };
     for (id, _, value) in given {
         memory.stored[id.0] = match value {
-            HostValue::F32(tensor) => Stored::Real { data: tensor.data().iter().map(|&x| T::of(x)).collect(), base: 0 },
+            HostValue::F32(tensor) => Stored::Real { data: T::all_of(tensor.data()), base: 0 },
             HostValue::U32(tensor) => Stored::Integers(tensor.data()),
             HostValue::Bool(tensor) => Stored::Bools(tensor.data()),
             HostValue::F16(tensor) => {
@@ -98,15 +99,15 @@ fn interpret_within<T: Real>(
     graph.outputs().iter().map(|&id| memory.take_output(id)).collect()
 }
 
-/// A value while it lives.
-enum Stored<'a, T> {
+/// A value while it lives; what was given lies where it is.
+enum Stored<'a, T: Real> {
     Absent,
-    Real { data: Vec<T>, base: usize },
+    Real { data: Cow<'a, [T]>, base: usize },
     Integers(&'a [u32]),
     Bools(&'a [bool]),
 }
 
-struct Memory<'a, T> {
+struct Memory<'a, T: Real> {
     graph: &'a Graph,
     stored: Vec<Stored<'a, T>>,
 }
@@ -154,7 +155,8 @@ impl<T: Real> Memory<'_, T> {
                 let cached = op.lengths.map(|id| (self.integers(id), op.scores.band));
                 // The band of a cached query starts at its position.
                 scores.masks.band = if cached.is_some() { KeyBand::ALL } else { op.scores.band };
-                let parts = SharingOut { cached, parts: op.parts, keys: op.keys, value_dim: op.value_dim };
+                let dropout = op.dropout.map(|id| DropoutPattern::from_words(self.integers(id)));
+                let parts = SharingOut { cached, parts: op.parts, keys: op.keys, value_dim: op.value_dim, dropout };
                 partial_attention(&scores, value, &parts, block, write);
             }
             Op::MergePartials(op) => {
@@ -179,7 +181,7 @@ impl<T: Real> Memory<'_, T> {
             Op::Copy(op) => copy(op, self.real(op.input), block, write),
             Op::Custom(op) => self.custom(op, &mut data)?,
         }
-        self.stored[node.output.0] = Stored::Real { data, base };
+        self.stored[node.output.0] = Stored::Real { data: Cow::Owned(data), base };
         Ok(())
     }
 
@@ -234,7 +236,7 @@ impl<T: Real> Memory<'_, T> {
     fn taken(&mut self, operand: ValueId, output: ValueId) -> (Vec<T>, usize) {
         for id in [output, operand] {
             if let Stored::Real { data, base } = std::mem::replace(&mut self.stored[id.0], Stored::Absent) {
-                return (data, base);
+                return (data.into_owned(), base);
             }
         }
         (Vec::new(), 0)
@@ -246,7 +248,7 @@ impl<T: Real> Memory<'_, T> {
         let value = self.graph.value(node.output);
         let range = if scratch { self.graph.output_footprint(node, &step.block) } else { 0..value.len() };
         match std::mem::replace(&mut self.stored[node.output.0], Stored::Absent) {
-            Stored::Real { data, base } if !scratch => Ok((data, base)),
+            Stored::Real { data, base } if !scratch => Ok((data.into_owned(), base)),
             _ => {
                 let mut data = Vec::new();
                 data.try_reserve_exact(range.len()).map_err(|_| {
@@ -287,7 +289,7 @@ impl<T: Real> Memory<'_, T> {
     fn take_output(&mut self, id: ValueId) -> Result<(String, HostTensor<T>), Error> {
         let value = self.graph.value(id);
         let data = match &mut self.stored[id.0] {
-            Stored::Real { data, .. } => std::mem::take(data),
+            Stored::Real { data, .. } => std::mem::take(data).into_owned(),
             _ => Vec::new(),
         };
         Ok((value.name.clone(), HostTensor::new(value.shape.clone(), data)?))

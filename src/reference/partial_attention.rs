@@ -1,10 +1,11 @@
 //! `partial_attention` and `merge_partials` on the CPU: the keys of a part, then the parts in order.
 
 use super::attention::{Heads, Scores};
+use super::dropout::factor;
 use super::softmax::Row;
 use super::view::{Real, View};
 use crate::graph::footprint::Block;
-use crate::graph::{KeyBand, STATISTICS, ScoreSizes};
+use crate::graph::{DropoutPattern, KeyBand, STATISTICS, ScoreSizes};
 
 /// How keys are shared out, and which of them are there.
 pub(super) struct SharingOut<'a> {
@@ -13,16 +14,23 @@ pub(super) struct SharingOut<'a> {
     pub(super) parts: usize,
     pub(super) keys: usize,
     pub(super) value_dim: usize,
+    /// Which weights are dropped.
+    pub(super) dropout: Option<DropoutPattern>,
 }
 
 impl SharingOut<'_> {
     /// Whether a query sees a key of the cache by position.
     fn sees(&self, row: Row, key: usize) -> bool {
-        let Some((lengths, band)) = self.cached else {
-            return true;
+        self.cached.is_none_or(|(lengths, band)| band.contains(row.query + lengths[row.entry * 2] as usize, key))
+    }
+
+    /// How many of `columns` keys are there for a query.
+    fn there(&self, row: Row, columns: usize) -> usize {
+        let Some((lengths, _)) = self.cached else {
+            return columns;
         };
         let [before, added] = [lengths[row.entry * 2] as usize, lengths[row.entry * 2 + 1] as usize];
-        row.query < added && key < before + added && band.contains(row.query + before, key)
+        if row.query < added { columns.min(before + added) } else { 0 }
     }
 }
 
@@ -44,10 +52,11 @@ pub(super) fn partial_attention<T: Real>(
             line.fill(T::zero());
             for (head, of_head) in line.chunks_exact_mut(parts.parts * pitch).enumerate() {
                 let row = Row { entry, head, query };
-                scores.fill(row, &mut visible);
+                let there = parts.there(row, scores.num_columns);
+                scores.fill(row, &mut visible[..there]);
                 for (part, out) in of_head.chunks_exact_mut(pitch).enumerate() {
                     let own = |key: &usize| key / parts.keys % parts.parts == part && parts.sees(row, *key);
-                    let seen = (0..scores.num_columns).filter(own).filter_map(|key| Some((key, visible[key]?)));
+                    let seen = (0..there).filter(own).filter_map(|key| Some((key, visible[key]?)));
                     let (sums, statistics) = out.split_at_mut(parts.value_dim);
                     let seen: Vec<(usize, T)> = seen.collect();
                     let largest = seen.iter().map(|(_, score)| *score).fold(T::neg_infinity(), T::max);
@@ -55,6 +64,7 @@ pub(super) fn partial_attention<T: Real>(
                     for (key, score) in &seen {
                         let weight = (*score - largest).exp();
                         total += weight;
+                        let weight = parts.dropout.map_or(weight, |pattern| weight * factor(&pattern, row, *key));
                         let other = value.row(entry * scores.num_columns + key, scores.kv_head(head));
                         for (sum, &y) in sums.iter_mut().zip(other) {
                             *sum += weight * y;

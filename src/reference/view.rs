@@ -1,5 +1,6 @@
 //! What the reference computes with: numbers, and windows of tensors.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use half::f16;
@@ -8,6 +9,9 @@ use half::f16;
 pub trait Real: num_traits::Float + std::ops::AddAssign + Send + Sync + 'static {
     /// From a stored number, exactly.
     fn of(value: f32) -> Self;
+    /// From stored numbers, exactly; where they are that already, they are not copied.
+    #[must_use]
+    fn all_of(values: &[f32]) -> Cow<'_, [Self]>;
     /// From a setting, rounded.
     fn of_f64(value: f64) -> Self;
     /// As a 16-bit float stores it: the nearest, ties to even.
@@ -18,6 +22,9 @@ pub trait Real: num_traits::Float + std::ops::AddAssign + Send + Sync + 'static 
 impl Real for f32 {
     fn of(value: f32) -> Self {
         value
+    }
+    fn all_of(values: &[f32]) -> Cow<'_, [Self]> {
+        Cow::Borrowed(values)
     }
     #[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
     fn of_f64(value: f64) -> Self {
@@ -31,6 +38,9 @@ impl Real for f32 {
 impl Real for f64 {
     fn of(value: f32) -> Self {
         Self::from(value)
+    }
+    fn all_of(values: &[f32]) -> Cow<'_, [Self]> {
+        values.iter().copied().map(Self::from).collect()
     }
     fn of_f64(value: f64) -> Self {
         value

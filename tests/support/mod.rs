@@ -25,6 +25,14 @@ pub fn cramped_gpu(binding_bytes: u64) -> Gpu {
     open(LimitsChoice::Binding(binding_bytes))
 }
 
+/// Both, where they are two: SwiftShader's own limits let no other kernel be chosen, and it compiles slowly.
+pub fn gpus() -> Vec<Gpu> {
+    let gpu = gpu();
+    let one = gpu.profile().name.contains("SwiftShader");
+    let portable = (!one).then(portable_gpu);
+    std::iter::once(gpu).chain(portable).collect()
+}
+
 fn open(limits: LimitsChoice) -> Gpu {
     let options = GpuOptions { adapter: None, limits };
     pollster::block_on(Gpu::open(&options)).expect("these tests need a Vulkan, Metal or DX12 adapter; see README.md")

@@ -1,6 +1,7 @@
 //! Where a cache keeps its numbers.
 
 use half::f16;
+use half::vec::HalfBitsVecExt;
 
 use super::{CacheOptions, CacheStorage};
 use crate::device::Device;
@@ -59,7 +60,7 @@ impl Store {
     ) -> Result<(), Error> {
         match self {
             Self::Gpu(store) => store.copy_entry(entries, length, options.capacity).await?,
-            Self::Cpu(kept) => kept.iter_mut().for_each(|kept| kept.copy_entry(entries, options.batch)),
+            Self::Cpu(kept) => kept.iter_mut().for_each(|kept| kept.copy_entry(entries, length, options.capacity)),
         }
         Ok(())
     }
@@ -78,24 +79,25 @@ fn bytes(options: &CacheOptions, [batch, capacity, width]: [usize; 3]) -> Result
 fn kept(options: &CacheOptions, shape: [usize; 3]) -> Result<Kept, Error> {
     let need = bytes(options, shape)?;
     let elements = shape.iter().product();
-    let too_large = |_| {
-        Error::Invalid(format!(
-            "a cache of {need} bytes is more memory than is left; make its batch or capacity smaller"
-        ))
-    };
     Ok(match options.storage {
         CacheStorage::F32 => {
-            let mut data = Vec::new();
-            data.try_reserve_exact(elements).map_err(too_large)?;
-            data.resize(elements, 0.0);
-            Kept::F32(HostTensor::new(shape, data)?)
+            check_room::<f32>(elements, need)?;
+            Kept::F32(HostTensor::new(shape, vec![0.0; elements])?)
         }
         CacheStorage::F16 => {
-            let mut data = Vec::new();
-            data.try_reserve_exact(elements).map_err(too_large)?;
-            data.resize(elements, f16::ZERO);
-            Kept::F16(HostTensor::new(shape, data)?)
+            check_room::<u16>(elements, need)?;
+            Kept::F16(HostTensor::new(shape, vec![0_u16; elements].reinterpret_into())?)
         }
+    })
+}
+
+/// Whether the system grants so much. It is then asked again for zeros, of which it gives no page before something is
+/// written there, and aborts the process where it has none: hence the question.
+fn check_room<T>(elements: usize, bytes: u64) -> Result<(), Error> {
+    Vec::<T>::new().try_reserve_exact(elements).map_err(|_| {
+        Error::Invalid(format!(
+            "a cache of {bytes} bytes is more memory than is left; make its batch or capacity smaller"
+        ))
     })
 }
 
@@ -123,6 +125,22 @@ async fn buffer(gpu: &Gpu, what: &str, bytes: u64) -> Result<wgpu::Buffer, Error
     gpu.guarded(&label, |device| device.create_buffer(&descriptor)).await
 }
 
+/// A kernel goes through all rows of a sequence, which it has to see at once.
+fn check_window(gpu: &Gpu, entry_bytes: u64) -> Result<(), Error> {
+    let have = gpu.profile().max_binding_bytes;
+    if entry_bytes <= have {
+        return Ok(());
+    }
+    Err(Error::LimitExceeded {
+        what: "one sequence of a cache".into(),
+        need: entry_bytes,
+        have,
+        unit: "bytes",
+        limit: format!("what a shader sees of a buffer on \"{}\"", gpu.profile().name),
+        hint: "make its capacity smaller, store 16-bit floats, or compute on the CPU".into(),
+    })
+}
+
 impl OnGpu {
     async fn new(gpu: &Gpu, options: &CacheOptions, shapes: [[usize; 3]; 2]) -> Result<Self, Error> {
         let [keys, values] = shapes.map(|shape| bytes(options, shape));
@@ -130,6 +148,7 @@ impl OnGpu {
         let rows = (options.batch * options.capacity) as u64;
         let row_bytes = [keys / rows, values / rows];
         let entry_bytes = keys.max(values) / options.batch as u64;
+        check_window(gpu, entry_bytes)?;
         let between = match options.batch {
             1 => None,
             _ => Some(buffer(gpu, "part of an entry", entry_bytes.min(MOST_BETWEEN as u64)).await?),
@@ -160,16 +179,34 @@ impl OnGpu {
 }
 
 impl Kept {
-    fn copy_entry(&mut self, [from, to]: [usize; 2], batch: usize) {
-        fn copied<T: Copy>(tensor: &mut HostTensor<T>, [from, to]: [usize; 2], batch: usize) {
-            let data = tensor.data_mut();
-            let len = data.len() / batch;
-            data.copy_within(from * len..(from + 1) * len, to * len);
+    fn copy_entry(&mut self, entries: [usize; 2], length: usize, capacity: usize) {
+        fn copied<T: Copy>(tensor: &mut HostTensor<T>, [from, to]: [usize; 2], [length, capacity]: [usize; 2]) {
+            let width = tensor.shape().axes()[2];
+            let first = from * capacity * width;
+            tensor.data_mut().copy_within(first..first + length * width, to * capacity * width);
         }
         match self {
-            Self::F32(tensor) => copied(tensor, [from, to], batch),
-            Self::F16(tensor) => copied(tensor, [from, to], batch),
+            Self::F32(tensor) => copied(tensor, entries, [length, capacity]),
+            Self::F16(tensor) => copied(tensor, entries, [length, capacity]),
         }
+    }
+
+    /// A copy of the first `rows` rows of each sequence.
+    pub(in crate::attention) fn first_rows(&self, rows: usize) -> Result<Self, Error> {
+        fn copied<T: Copy>(tensor: &HostTensor<T>, rows: usize) -> Result<HostTensor<T>, Error> {
+            let &[batch, capacity, width] = tensor.shape().axes() else {
+                unreachable!("a cache should have three axes");
+            };
+            let mut data = Vec::with_capacity(batch * rows * width);
+            for entry in tensor.data().chunks_exact(capacity * width) {
+                data.extend_from_slice(&entry[..rows * width]);
+            }
+            HostTensor::new([batch, rows, width], data)
+        }
+        Ok(match self {
+            Self::F32(tensor) => Self::F32(copied(tensor, rows)?),
+            Self::F16(tensor) => Self::F16(copied(tensor, rows)?),
+        })
     }
 
     /// Puts `rows` (B, Lq, G · width of a head) where the lengths say, as `append_rows` does on a GPU.

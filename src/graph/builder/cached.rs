@@ -42,6 +42,12 @@ impl GraphBuilder {
     pub fn partial_attention(&mut self, name: &str, op: PartialAttention) -> Result<ValueId, Error> {
         let Scores { query, key, num_heads, num_kv_heads, valid_lens, attend_mask, bias, extra_keys, .. } = op.scores;
         self.reads(name, [(Some(query.tensor), DType::F32), (op.lengths, DType::U32)])?;
+        self.reads_pattern(name, op.dropout)?;
+        if op.lengths.is_some() && op.dropout.is_some() {
+            return Err(Error::Invalid(format!(
+                "{name} attends to a cache, where no weight is dropped; leave dropout out"
+            )));
+        }
         self.reads_kept(name, key.tensor)?;
         self.reads_kept(name, op.value.tensor)?;
         self.reads_masks(name, [valid_lens, attend_mask, bias])?;
