@@ -9,6 +9,7 @@ import {
   caseOf,
   computed,
   drop,
+  newPage,
   openBrowser,
   openPage,
   PATIENCE,
@@ -194,6 +195,61 @@ test("what is timed is shown, whatever is counted meanwhile", async () => {
   });
   await fresh.waitForTimeout(500);
   assert.match(await fresh.innerText("#free-note"), /medians of 5 runs/);
+  await fresh.context().close();
+});
+
+test("what is chosen while the model comes is shown, and stays", async () => {
+  const { page: fresh, faults } = await newPage(browser);
+  const about = () => fresh.innerText("#source-about");
+  let letIn;
+  const gate = new Promise((resolve) => (letIn = resolve));
+  await fresh.route("**/minilm_heads.safetensors", async (route) => {
+    await gate;
+    await route.continue();
+  });
+  await fresh.goto(addressOf("device=cpu"));
+  await fresh.waitForSelector("#progress:not([hidden]), #device-chip:not(:empty)");
+  await drop(fresh, { "mine.safetensors": caseOf({ query }, '{"num_heads": 2}') });
+  await computed(fresh);
+  assert.match(await about(), /^mine\.safetensors/);
+  letIn();
+  await fresh.waitForFunction(() => document.querySelectorAll("#sentence option").length > 2);
+  await fresh.waitForTimeout(1000);
+  assert.match(await about(), /^mine\.safetensors/);
+  assert.equal(await fresh.locator("#strip button").count(), 3);
+  // Both in one breath: the later one counts, and its numbers are its own.
+  await fresh.click("#random-panel > summary");
+  await recomputed(fresh, () =>
+    fresh.evaluate(() => {
+      const sentence = document.querySelector("#sentence");
+      sentence.value = "2";
+      sentence.dispatchEvent(new Event("change"));
+      document.querySelector("#random-form button").click();
+    }),
+  );
+  await fresh.waitForTimeout(500);
+  assert.match(await about(), /^random numbers/);
+  const tokens = Number(await fresh.inputValue("#random-tokens"));
+  assert.equal(await fresh.locator("#strip button").count(), tokens);
+  assert.match(await fresh.innerText("#badge"), /^proved to/);
+  assert.deepEqual(faults, []);
+  await fresh.context().close();
+});
+
+test("what did not come may be asked for again", async () => {
+  const { page: fresh } = await newPage(browser);
+  let broken = true;
+  await fresh.route("**/minilm_heads.safetensors", (route) =>
+    broken ? route.fulfill({ status: 200, body: "<!doctype html>" }) : route.continue(),
+  );
+  await fresh.goto(addressOf("device=cpu"));
+  const notice = fresh.locator('.notice[data-name="source"]');
+  await notice.waitFor();
+  assert.match(await notice.innerText(), /^What came from http.* is not the model's data/);
+  broken = false;
+  await fresh.selectOption("#sentence", "0");
+  await computed(fresh);
+  assert.match(await fresh.innerText("#badge"), /^proved to/);
   await fresh.context().close();
 });
 

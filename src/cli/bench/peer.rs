@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a peer is called, and the command that starts it: `NAME=PROGRAM ARGUMENT …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct PeerCommand {
+pub(crate) struct PeerCommand {
     name: String,
     words: Vec<String>,
 }

@@ -31,7 +31,7 @@ export class Engine {
 
   constructor() {
     this.#worker.onmessage = (event: MessageEvent<Message>) => this.#receive(event.data);
-    this.#worker.onerror = (event) => this.#fail(event.message);
+    this.#worker.onerror = (event) => this.#fail(event.message || "its script could not be loaded");
     this.#worker.onmessageerror = () => this.#fail("a message from the worker could not be read");
   }
 

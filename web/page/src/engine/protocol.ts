@@ -36,8 +36,10 @@ export interface RandomSizes {
   seed: number;
 }
 
-/** What lies on the table: one attention layer or several, and what they read. */
+/** What is looked at: one attention layer or several, and what they read. */
 export interface Sheet {
+  /** By which calls name it: whatever else was opened meanwhile, they are about this one. */
+  id: number;
   kind: "model" | "random" | "file";
   title: string;
   about: string | null;
@@ -97,10 +99,11 @@ export interface Calls {
   useSentence(index: number): Sheet;
   useRandom(sizes: RandomSizes): Sheet;
   useFile(bytes: Uint8Array, name: string): Sheet;
-  compute(layer: number, settings: Settings, entry: number): LayerAnswer;
-  without(layer: number, settings: Settings, heads: number[]): Without;
-  machine(layer: number, settings: Settings): MachineReport;
-  caseFile(layer: number, settings: Settings): Uint8Array;
+  /** The first argument of this and the next three is the sheet's `id`. */
+  compute(sheet: number, layer: number, settings: Settings, entry: number): LayerAnswer;
+  without(sheet: number, layer: number, settings: Settings, heads: number[]): Without;
+  machine(sheet: number, layer: number, settings: Settings): MachineReport;
+  caseFile(sheet: number, layer: number, settings: Settings): Uint8Array;
   npy(tensor: Tensor): Uint8Array;
   copyBoth(numSamples: number, valueDim: number): CopyBothReport;
   alignment(query: string, key: string): AlignmentReport;

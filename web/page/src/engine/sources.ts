@@ -24,7 +24,8 @@ export interface Layer {
 
 /** A source: makes its layers anew on whatever device there is, as after a loss. */
 export interface Source {
-  sheet: Sheet;
+  /** What the page is told; its `id` comes when it is opened. */
+  sheet: Omit<Sheet, "id">;
   /** The words of each batch entry, whole. */
   tokens: readonly (readonly string[])[];
   layer(index: number, device: Device): Promise<Layer>;
@@ -70,7 +71,7 @@ export class Model {
   /** What each layer does with a sentence. */
   source(sentence: number): Source {
     const tokens = this.#tokens[sentence] ?? [];
-    const sheet: Sheet = {
+    const sheet: Source["sheet"] = {
       kind: "model",
       title: this.sentences[sentence] ?? "",
       about: "all-MiniLM-L6-v2, by sentence-transformers (Apache-2.0)",
@@ -117,7 +118,7 @@ export function randomSource(sizes: RandomSizes): Source {
   const square = () => tensor(1.5 / Math.sqrt(width), width, width);
   const weights: Projections = { W_q: square(), W_k: square(), W_v: square(), W_o: square() };
   const query = tensor(1, 1, numTokens, width);
-  const sheet: Sheet = {
+  const sheet: Source["sheet"] = {
     kind: "random",
     title: `random numbers, seed ${seed}`,
     about: `${numTokens} tokens, ${numHeads} heads of width ${headDim}, E = ${width}`,
@@ -138,6 +139,9 @@ export async function fileSource(bytes: Uint8Array, name: string, device: Device
   const first = await Attention.fromCase(bytes, { device });
   const sheet = sheetOf(first, name);
   try {
+    if (sheet.numEntries === 0 || sheet.numQueries === 0) {
+      throw new RangeError(`${name} asks nothing: its query has shape (${first.inputs.query.shape.join(", ")})`);
+    }
     const longest = Math.max(sheet.numQueries, sheet.numKeys);
     if (longest > LONGEST_SEQUENCE) {
       throw new RangeError(`${name} has a sequence of ${longest} tokens; this page shows up to ${LONGEST_SEQUENCE}`);
@@ -153,7 +157,7 @@ export async function fileSource(bytes: Uint8Array, name: string, device: Device
   return { sheet, tokens: first.tokens ?? [], layer };
 }
 
-function sheetOf(opened: OpenedCase, name: string): Sheet {
+function sheetOf(opened: OpenedCase, name: string): Source["sheet"] {
   const { attention, inputs, tokens, settings } = opened;
   const [numEntries = 0, numQueries = 0] = inputs.query.shape;
   const numKeys = (inputs.key ?? inputs.query).shape[1] ?? 0;

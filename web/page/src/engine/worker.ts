@@ -1,4 +1,4 @@
-// The worker: the package, a device, and the source that lies on the table.
+// The worker: the package, a device, and the sources that are open.
 
 import {
   alignment,
@@ -29,7 +29,14 @@ type Desk = {
 
 let device: Device | null = null;
 let model: Model | null = null;
-let source: Source | null = null;
+/** The one download of it, and who waits for it. */
+let loading: Promise<Model> | null = null;
+const waiting = new Set<Report>();
+/** What was opened, by the ids of the sheets; those before the one that was last computed are gone. */
+const sources = new Map<number, Source>();
+let lastId = 0;
+/** The sheet whose layers there are. */
+let current = 0;
 /** Made when they are first asked for, freed with their source or their device. */
 const layers = new Map<number, Promise<Layer>>();
 /** The latest answer by head, for the settings in its key. */
@@ -51,8 +58,19 @@ const desk: Desk = {
   },
 
   async loadModel(url, bytes, report) {
-    model ??= await Model.read(await download(url, bytes, report));
-    return model.sentences;
+    waiting.add(report);
+    const all: Report = (progress) => waiting.forEach((report) => report(progress));
+    loading ??= download(url, bytes, all).then((file) => read(url, file));
+    try {
+      model = await loading;
+      return model.sentences;
+    } catch (error) {
+      // What did not come may come another time.
+      loading = null;
+      throw error;
+    } finally {
+      waiting.delete(report);
+    }
   },
 
   useSentence(index) {
@@ -64,12 +82,12 @@ const desk: Desk = {
 
   useFile: async (bytes, name) => use(await fileSource(bytes, name, openDevice())),
 
-  async compute(index, settings, entry): Promise<LayerAnswer> {
+  async compute(id, index, settings, entry): Promise<LayerAnswer> {
+    const { sheet, tokens } = turnTo(id);
     const { attention, inputs, expected, tolerance } = await layerAt(index);
     const asked = { ...callUnder(inputs, settings), returnWeights: true, verify: true };
     const { output, weights, timing, dispatches, verification } = await attention.run(asked);
     if (!weights || !verification) throw new Error("the weights and their verification should come, as asked for");
-    const { sheet, tokens } = onTable();
     const maps = entryOf(weights, entry);
     // A file's words are those of the queries; they name the keys where a sequence looks at itself.
     const words =
@@ -96,13 +114,15 @@ const desk: Desk = {
     };
   },
 
-  async without(layer, settings, heads) {
+  async without(id, layer, settings, heads) {
+    turnTo(id);
     const answer = await answerByHead(layer, settings);
     const [each, order] = [[...answer.withoutEach()], [...answer.pruningOrder()]];
     return { layer, together: answer.without(heads), each, order };
   },
 
-  async machine(layer, settings) {
+  async machine(id, layer, settings) {
+    turnTo(id);
     const { attention, inputs } = await layerAt(layer);
     const asked = { ...callUnder(inputs, settings), returnWeights: true };
     const { profile } = await attention.run({ ...asked, profile: true });
@@ -110,11 +130,11 @@ const desk: Desk = {
     return { layer, explanation: await attention.explain(asked), profile };
   },
 
-  async caseFile(layer, settings) {
+  async caseFile(id, layer, settings) {
+    const { sheet, tokens } = turnTo(id);
     const { attention, inputs } = await layerAt(layer);
     const asked = callUnder(inputs, settings);
     const { output, weights } = await attention.run({ ...asked, returnWeights: true });
-    const { sheet, tokens } = onTable();
     const about = sheet.kind === "model" ? `layer ${layer} of all-MiniLM-L6-v2: ${sheet.title}` : sheet.title;
     const named = tokens.length > 0 ? { tokens } : {};
     return attention.toCase({ ...asked, about, ...named, expected: { output, weights: weights ?? null } });
@@ -134,20 +154,35 @@ const desk: Desk = {
   },
 };
 
+async function read(url: string, bytes: Uint8Array): Promise<Model> {
+  try {
+    return await Model.read(bytes);
+  } catch (error) {
+    throw new Error(`what came from ${url} is not the model's data (${faultOf(error).message})`);
+  }
+}
+
 function openDevice(): Device {
   if (!device) throw new Error("the device should be opened before it is used");
   return device;
 }
 
-function onTable(): Source {
-  if (!source) throw new Error("a source should be chosen before it is computed");
+/** The source of a sheet, whose layers are those that are computed from now on. */
+function turnTo(id: number): Source {
+  const source = sources.get(id);
+  if (!source) throw new Error("a source should be opened before it is computed");
+  if (id !== current) {
+    forget();
+    current = id;
+    for (const older of sources.keys()) if (older < id) sources.delete(older);
+  }
   return source;
 }
 
-function use(next: Source): Sheet {
-  forget();
-  source = next;
-  return next.sheet;
+function use(source: Source): Sheet {
+  const id = ++lastId;
+  sources.set(id, source);
+  return { ...source.sheet, id };
 }
 
 /** Frees what was made on a device, or for a source, that is no longer there. */
@@ -172,7 +207,7 @@ function forgetByHead(): void {
 function layerAt(index: number): Promise<Layer> {
   let layer = layers.get(index);
   if (!layer) {
-    layer = onTable().layer(index, openDevice());
+    layer = turnTo(current).layer(index, openDevice());
     layers.set(index, layer);
     // What could not be made may be made another time.
     layer.catch(() => layers.delete(index));
@@ -226,8 +261,9 @@ async function answer({ id, name, args }: Request): Promise<void> {
   }
 }
 
-// One after another: a call may rely on what the one before it put on the table.
+// One after another, for there is one device. Nobody waits for a download but who asked for it.
 let last: Promise<void> = Promise.resolve();
 self.onmessage = (event: MessageEvent<Request>) => {
-  last = last.then(() => answer(event.data));
+  if (event.data.name === "loadModel") void answer(event.data);
+  else last = last.then(() => answer(event.data));
 };

@@ -40,7 +40,7 @@ export const FILES: Readonly<Record<string, (app: App, view: Shown) => Promise<T
     return { name: `multihead-layer${view.place.layer}.npy`, blob: new Blob([bytes as Uint8Array<ArrayBuffer>]) };
   },
   case: async (app, view) => {
-    const bytes = await app.engine.call("caseFile", [view.place.layer, app.state.view.settings]);
+    const bytes = await app.engine.call("caseFile", [view.sheet.id, view.place.layer, app.state.view.settings]);
     return {
       name: `multihead-layer${view.place.layer}.safetensors`,
       blob: new Blob([bytes as Uint8Array<ArrayBuffer>]),

@@ -38,8 +38,10 @@ function draw(state: State, before: State, sentence: HTMLSelectElement, entry: H
       ...texts.map((text, index) => element("option", { value: index }, text)),
     );
   }
-  sentence.disabled = sentences.length === 0 && (view.source === "model" || !sheet);
-  const value = view.source === "model" ? String(view.sentence) : "";
+  // What could not be loaded can be chosen again.
+  const failed = !sheet && state.notices.source?.kind === "error";
+  sentence.disabled = sentences.length === 0 && !failed && (view.source === "model" || !sheet);
+  const value = view.source === "model" && !failed ? String(view.sentence) : "";
   if (sentence.value !== value) sentence.value = value;
   const about = byId("source-about", HTMLElement);
   if (sheet) say(about, [sheet.kind === "model" ? "" : sheet.title, sheet.about ?? ""].filter(Boolean).join(" · "));

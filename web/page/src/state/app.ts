@@ -45,6 +45,8 @@ export class App {
   #round = 0;
   /** Settles when the latest question is answered. At most one is under way: a slider must not fill the queue. */
   #last: Promise<unknown> = Promise.resolve();
+  /** The latest choice of a source. What an older one opens later is not shown. */
+  #choice = 0;
   /** The latest recovery from a loss. */
   #recovery = 0;
   /** What listeners have been told of. */
@@ -138,13 +140,13 @@ export class App {
   }
 
   async chooseFile(bytes: Uint8Array, name: string): Promise<void> {
-    const sheet = await this.#put("source", async () => {
-      const opened = await this.engine.call("useFile", [bytes, name]);
-      this.#file = { bytes, name };
-      return opened;
-    });
-    // A file that cannot be used changes nothing but says so; the worker still has the old source.
-    if (!sheet) return;
+    const before = this.#choice;
+    const sheet = await this.#put("source", () => this.engine.call("useFile", [bytes, name]));
+    // A file that cannot be used changes nothing but says so; neither does one after which something else was chosen.
+    if (!sheet || before !== this.#choice) return;
+    this.#choice += 1;
+    this.#file = { bytes, name };
+    this.set({ progress: null });
     this.setView({ source: "file", entry: 0, query: null, locked: { layer: 0, head: 0 }, off: [] });
     await this.#lay(sheet, true);
   }
@@ -192,8 +194,12 @@ export class App {
     const order = [view.locked.layer, ...others.filter((layer) => layer !== view.locked.layer)];
     const answers: (LayerAnswer | null)[] = Array.from({ length: sheet.numLayers }, () => null);
     for (const layer of order) {
-      const answer = await this.#ask(round, () => this.engine.call("compute", [layer, view.settings, view.entry]));
-      if (!answer) return;
+      const question = () => this.engine.call("compute", [sheet.id, layer, view.settings, view.entry]);
+      const answer = await this.#ask(round, question);
+      if (!answer) {
+        if (round === this.#round) this.set({ answers: [], stale: false });
+        return;
+      }
       answers[layer] = answer;
       this.set({ answers: [...answers], stale: false });
     }
@@ -203,8 +209,11 @@ export class App {
 
   /** Times the dispatches of the layer in view. */
   async measure(): Promise<void> {
+    const { sheet } = this.#state;
+    if (!sheet) return;
     const { locked, settings } = this.#state.view;
-    const machine = await this.#ask(this.#round, () => this.engine.call("machine", [locked.layer, settings]));
+    const question = () => this.engine.call("machine", [sheet.id, locked.layer, settings]);
+    const machine = await this.#ask(this.#round, question);
     if (machine && machine.layer === this.#state.view.locked.layer) this.set({ machine });
   }
 
@@ -216,10 +225,13 @@ export class App {
 
   /** What is worth a closer look: the layer in view without some heads, and its dispatches. */
   async #look(round: number): Promise<void> {
+    const { sheet } = this.#state;
+    if (!sheet) return;
     const { locked, settings, off } = this.#state.view;
     const heads = off.filter(({ layer }) => layer === locked.layer).map(({ head }) => head);
     const current = () => round === this.#round && this.#state.view.locked.layer === locked.layer;
-    const without = await this.#ask(round, () => this.engine.call("without", [locked.layer, settings, heads]));
+    const question = () => this.engine.call("without", [sheet.id, locked.layer, settings, heads]);
+    const without = await this.#ask(round, question);
     if (without && current() && this.#state.view.off === off) this.set({ without });
     if (current() && !this.#state.machine) await this.measure();
   }
@@ -230,19 +242,20 @@ export class App {
     return device !== null;
   }
 
-  /** Puts on the table what the view asks for. */
+  /** Opens what the view asks for, and shows it. */
   async #openSource(fresh = false): Promise<void> {
     this.#forget();
     const { view } = this.#state;
-    const round = this.#round;
+    const choice = ++this.#choice;
     const sheet = await this.#put("source", async () => {
+      if (view.source !== "model") this.set({ progress: null });
       if (view.source === "random") return this.engine.call("useRandom", [view.random]);
       if (view.source === "file" && this.#file) return this.engine.call("useFile", [this.#file.bytes, this.#file.name]);
       if (view.source === "file") this.#missFile();
-      return this.#openModel();
+      return this.#openModel(choice);
     });
     // Something else may have been chosen meanwhile.
-    if (sheet && round === this.#round) await this.#lay(sheet, fresh);
+    if (sheet && choice === this.#choice) await this.#lay(sheet, fresh);
   }
 
   #missFile(): void {
@@ -251,10 +264,15 @@ export class App {
     this.setView({ source: "model", locked: DEFAULT_VIEW.locked, off: [], entry: 0 });
   }
 
-  async #openModel(): Promise<Sheet> {
-    const report = ({ done, total }: Progress) => this.set({ progress: { about: "Loading 72 heads", done, total } });
+  /** The model's sentence; `null` where something else was chosen while the model came. */
+  async #openModel(choice: number): Promise<Sheet | null> {
+    const report = ({ done, total }: Progress) => {
+      if (choice === this.#choice) this.set({ progress: { about: "Loading 72 heads", done, total } });
+    };
     const sentences = await this.engine.call("loadModel", [MODEL_URL, MODEL_BYTES], report);
-    this.set({ progress: null, sentences });
+    this.set({ sentences });
+    if (choice !== this.#choice) return null;
+    this.set({ progress: null });
     const sentence = Math.min(this.#state.view.sentence, sentences.length - 1);
     this.setView({ sentence });
     return this.engine.call("useSentence", [sentence]);
@@ -326,7 +344,6 @@ export class App {
     } catch (error) {
       if (round !== this.#round) return null;
       this.fail("compute", error);
-      this.set({ answers: [], stale: false, without: null, machine: null });
       return null;
     } finally {
       resolve();
@@ -346,6 +363,6 @@ function within(limit: number | null, keys: number): number | null {
 
 /** With a capital letter, unless the first word is a name of something, and a full stop. */
 function sentence(text: string): string {
-  const whole = /^\p{Ll}+(?=[\s,;:])/u.test(text) ? capital(text) : text;
+  const whole = /^\p{Ll}+(?=[\s,;]|:(?!\/\/))/u.test(text) ? capital(text) : text;
   return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
 }
