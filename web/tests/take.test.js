@@ -207,18 +207,19 @@ test("a file whose answer is another one is called out", async () => {
   const { tensors } = safetensors(bytes);
   const place = 8 + Number(bytes.readBigUInt64LE(0)) + tensors["expected.output"].data_offsets[0];
   bytes.writeFloatLE(bytes.readFloatLE(place) + 1, place);
-  await recomputed(page, () => drop(page, { "wrong.safetensors": bytes }));
+  await recomputed(page, () => drop(page, { "wrong.safetensors": bytes }), "bad");
+  assert.equal(await text("#badge"), "not what the file expects");
   assert.match(await text("#verdict"), /The answer is NOT what the file expects/);
 });
 
 test("a file that is none changes nothing, and says why", async () => {
-  const before = await page.locator("#source-about").innerText();
+  const seen = () => Promise.all([text("#source-about"), text("#badge")]);
+  const before = await seen();
   await drop(page, { "bad.safetensors": Buffer.from("this is no case file, whatever its name says") });
   await page.waitForSelector('.notice[data-name="source"][data-kind="error"]');
   const said = await text('.notice[data-name="source"]');
   assert.match(said, /^[A-Z].*\./);
-  assert.equal(await text("#source-about"), before);
-  assert.equal(await page.getAttribute("#badge", "data-state"), "good");
+  assert.deepEqual(await seen(), before);
   await page.click('.notice[data-name="source"] button');
   await recomputed(page, () => page.setInputFiles("#file", caseFile("causal_33")));
   assert.equal(await page.locator('.notice[data-kind="error"]').count(), 0);
