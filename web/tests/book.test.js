@@ -33,6 +33,11 @@ test("one head loses at least √½ of two values, two heads lose nothing", asyn
     lines.map((line) => line[0]),
     ["1", "1", "1", "1", "2", "2"],
   );
+  assert.match(
+    await page.getAttribute("#copy-both-chart", "aria-label"),
+    /1 head with weights .* loses 70\.\d %;.* 2 heads with weights .* lose 0 %/,
+  );
+  assert.match(await text("#copy-both p"), /√½ = 70\.7 % .*fitted on the very samples/);
   await page.click("#copy-both-run");
   await page.waitForFunction(() => /16,384 samples/.test(document.querySelector("#copy-both-note").textContent), null, {
     timeout: PATIENCE,
