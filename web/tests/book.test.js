@@ -126,8 +126,8 @@ test("each of the four answers is explained once it is picked, and one is right"
   }
   assert.equal(new Set(told).size, 4);
   assert.deepEqual(
-    told.map((words) => words.split(".")[0]),
-    ["No", "Yes", "No", "No"],
+    told.map((words) => words.split(":")[0]),
+    ["Not so", "Right", "Not so", "Not so"],
   );
   assert.deepEqual(await options.evaluateAll((buttons) => buttons.map((button) => button.dataset.right)), [
     "false",
