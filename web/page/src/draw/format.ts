@@ -51,6 +51,11 @@ export function shape(axes: readonly number[]): string {
   return `(${axes.join(", ")})`;
 }
 
+/** A word from outside, without the characters that turn the order of whatever stands beside it. */
+export function unturned(word: string): string {
+  return word.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+}
+
 /** With a capital letter. */
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,7 +1,7 @@
 // One head in numbers, and what its layer is without it.
 
 import type { HeadStatistics } from "multihead";
-import { bar, byId, element, say } from "../dom";
+import { bar, byId, element, isolated, say } from "../dom";
 import * as words from "../draw/format";
 import { nansOf, strongest } from "../draw/map";
 import type { App, State } from "../state/app";
@@ -68,7 +68,8 @@ function row(name: string, value: string, share?: number): Node {
 
 function linkItems({ map }: Shown): Node[] {
   return strongest(map).map(({ row, column, weight }) => {
-    return element("li", {}, `${map.queries[row]} → ${map.keys[column]} ${words.share(weight)}`);
+    const [query, key] = [map.queries[row] ?? "", map.keys[column] ?? ""];
+    return element("li", {}, isolated(query), " → ", isolated(key), ` ${words.share(weight)}`);
   });
 }
 

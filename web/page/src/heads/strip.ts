@@ -1,6 +1,6 @@
 // The sentence: choose a token, and the others are shaded by how much it looks at them.
 
-import { byId, element } from "../dom";
+import { byId, element, isolated } from "../dom";
 import * as words from "../draw/format";
 import { type HeadMap, nansOf, rowOf } from "../draw/map";
 import type { App } from "../state/app";
@@ -40,9 +40,11 @@ export function mountStrip(app: App): void {
       strip.replaceChildren(
         ...list
           .slice(0, MOST_TOKENS)
-          .map((token, index) => element("button", { type: "button", "data-index": index }, token)),
+          .map((token, index) => element("button", { type: "button", "data-index": index }, isolated(token))),
       );
-      keys.replaceChildren(...(now?.keys ?? []).slice(0, MOST_TOKENS).map((token) => element("span", {}, token)));
+      keys.replaceChildren(
+        ...(now?.keys ?? []).slice(0, MOST_TOKENS).map((token) => element("span", {}, isolated(token))),
+      );
     }
     const view = shown(state);
     keys.hidden = !state.sheet || state.sheet.selfAttention;
@@ -78,7 +80,7 @@ function said(view: Shown | null): (Node | string)[] {
   if (!view) return ["\u00a0"];
   const { map, sheet, place, row } = view;
   const here = `In ${nameOf(sheet, place)}, `;
-  if (row !== null) return [here, element("b", {}, map.queries[row] ?? ""), ...ofRow(map, row)];
+  if (row !== null) return [here, element("b", {}, isolated(map.queries[row] ?? "")), ...ofRow(map, row)];
   const nans = nansOf(map);
   if (nans > 0) return [here, `${words.count(nans)} of ${words.count(map.weights.length)} weights are NaN.`];
   const statistics = view.answer.statistics[place.head];
@@ -95,7 +97,11 @@ function ofRow(map: HeadMap, row: number): (Node | string)[] {
   const best = weights.reduce((best, weight, key) => (weight > (weights[best] ?? 0) ? key : best), 0);
   const weight = weights[best] ?? 0;
   if (weight === 0) return [" sees no key: its weights are zeros."];
-  return [" looks most at ", element("b", {}, map.keys[best] ?? ""), `: ${words.share(weight)} of its attention.`];
+  return [
+    " looks most at ",
+    element("b", {}, isolated(map.keys[best] ?? "")),
+    `: ${words.share(weight)} of its attention.`,
+  ];
 }
 
 const PLACES = {
