@@ -190,6 +190,21 @@ test("NaN is called NaN, and nothing is proved of it", async () => {
   assert.doesNotMatch(await text("#heads"), /sees no key|–/);
 });
 
+test("what is said of a token after is said of those that have one", async () => {
+  // The first token looks at the second alone, which looks at itself.
+  const [query, key] = [
+    [9, 0, 0, 9],
+    [0, 0, 9, 9],
+  ].map((data) => ({ data, shape: [1, 2, 2] }));
+  const bytes = caseOf({ query, key }, { num_heads: 1 });
+  await recomputed(page, () => drop(page, { "two.safetensors": bytes }));
+  assert.match(
+    await text("#finding"),
+    /^In head 0, 100\s% of the attention of tokens that have one after them goes to the token after\.$/,
+  );
+  assert.match((await text("#statistics")).replace(/\s+/g, " "), /next token 100 % .*separator –/);
+});
+
 test("a row that sees no key says so, and so does a head", async () => {
   await recomputed(page, () => page.setInputFiles("#file", caseFile("one_head")));
   await recomputed(page, () => page.locator("#valid").fill("0"));

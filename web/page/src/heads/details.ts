@@ -46,7 +46,8 @@ function rows({ answer, place, map }: Shown): Node[] {
     row("pattern", head.pattern ? `${head.pattern} ${words.share(head.patternScore)}` : "–"),
     row("entropy", keys),
     row("distance", `${head.meanDistance.toFixed(1)} tokens`),
-    ...shares(head).map(([name, share]) => row(name, words.share(share), share)),
+    // Nothing goes to what there is not: a separator, a token after the only one.
+    ...shares(head).map(([name, share]) => row(name, Number.isNaN(share) ? "–" : words.share(share), share)),
   ];
 }
 

@@ -88,7 +88,8 @@ function said(view: Shown | null): (Node | string)[] {
   if (!statistics || !pattern) return [here, "no query sees a key."];
   const share = words.share(statistics.patternScore);
   if (pattern === "broad") return [here, `attention is spread: even to ${share}.`];
-  return [here, `${share} of all attention goes to the `, element("b", {}, PLACES[pattern]), "."];
+  const { of, place: goal } = GOALS[pattern];
+  return [here, `${share} of ${of} goes to the `, element("b", {}, goal), "."];
 }
 
 function ofRow(map: HeadMap, row: number): (Node | string)[] {
@@ -104,10 +105,13 @@ function ofRow(map: HeadMap, row: number): (Node | string)[] {
   ];
 }
 
-const PLACES = {
-  previous: "token before",
-  next: "token after",
-  self: "token itself",
-  first: "first token",
-  separator: "separator",
+const ALL = "all attention";
+
+/** Where attention goes, and whose it is: a mean is over the tokens that have such a place. */
+const GOALS = {
+  previous: { of: "the attention of tokens that have one before them", place: "token before" },
+  next: { of: "the attention of tokens that have one after them", place: "token after" },
+  self: { of: ALL, place: "token itself" },
+  first: { of: ALL, place: "first token" },
+  separator: { of: ALL, place: "separator" },
 } as const;
