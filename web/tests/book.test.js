@@ -68,6 +68,12 @@ test("letters of any two words find their partners", async () => {
     /2 queries by 2 keys\. Strongest: b to b (9\d|100)\s%/,
   );
   assert.match(new URL(page.url()).hash, /asks=ab&asked=bc/);
+  await page.fill("#alignment-query", "b");
+  await page.waitForFunction(() =>
+    /^1 query by 2 keys\./.test(document.querySelector("#alignment-map").ariaLabel.replace(/^[^.]*\. /, "")),
+  );
+  await page.fill("#alignment-query", "ab");
+  await page.waitForFunction(() => /2 queries by 2 keys\./.test(document.querySelector("#alignment-map").ariaLabel));
   for (const ending of ["png", "svg"]) {
     const [saved] = await Promise.all([
       page.waitForEvent("download"),

@@ -249,7 +249,7 @@ test("an empty case says that there is nothing to see", async () => {
 
 test("a link restores the whole view", async () => {
   const hash = [
-    "source=random&sizes=6.2.4.1&head=0.1&query=3&causal=1&window=3&valid_len=5&temperature=2&off=0.0&pattern=first",
+    "source=random&sizes=6.2.4.1&head=0.1&query=3&causal=1&window=3&valid_len=5&temperature=2&off=0.0,0.0&pattern=first",
     "threshold=0.2&only_query=1&palette=cividis&theme=dark&graph=graph&asks=heads&asked=shade",
   ].join("&");
   const { page: first } = await openPage(browser, hash);
@@ -286,6 +286,7 @@ test("a link restores the whole view", async () => {
   assert.deepEqual(restored.checks, [true, true, true, true]);
   assert.ok(restored.selects.includes("cividis") && restored.selects.includes("graph"));
   assert.deepEqual(restored.off[0].slice(0, 1), ["true"]);
+  assert.match(restored.without, /^Without head 0, /);
   await Promise.all([first.context().close(), second.context().close()]);
 });
 

@@ -35,6 +35,11 @@ export function count(value: number): string {
   return Number.isFinite(value) ? grouped(value) : "–";
 }
 
+/** "1 key", "2 keys", "1 query", "2 queries". */
+export function several(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
 /** "18.9 M", "2.0 G", "544 ": what is counted follows at once. */
 export function large(value: number): string {
   const steps: [number, string][] = [
