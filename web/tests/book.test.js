@@ -33,6 +33,11 @@ test("one head loses at least √½ of two values, two heads lose nothing", asyn
     lines.map((line) => line[0]),
     ["1", "1", "1", "1", "2", "2"],
   );
+  assert.match(
+    await page.getAttribute("#copy-both-chart", "aria-label"),
+    /1 head with weights .* loses 70\.\d %;.* 2 heads with weights .* lose 0 %/,
+  );
+  assert.match(await text("#copy-both p"), /√½ = 70\.7 % .*fitted on the very samples/);
   await page.click("#copy-both-run");
   await page.waitForFunction(() => /16,384 samples/.test(document.querySelector("#copy-both-note").textContent), null, {
     timeout: PATIENCE,
@@ -63,6 +68,12 @@ test("letters of any two words find their partners", async () => {
     /2 queries by 2 keys\. Strongest: b to b (9\d|100)\s%/,
   );
   assert.match(new URL(page.url()).hash, /asks=ab&asked=bc/);
+  await page.fill("#alignment-query", "b");
+  await page.waitForFunction(() =>
+    /^1 query by 2 keys\./.test(document.querySelector("#alignment-map").ariaLabel.replace(/^[^.]*\. /, "")),
+  );
+  await page.fill("#alignment-query", "ab");
+  await page.waitForFunction(() => /2 queries by 2 keys\./.test(document.querySelector("#alignment-map").ariaLabel));
   for (const ending of ["png", "svg"]) {
     const [saved] = await Promise.all([
       page.waitForEvent("download"),
@@ -121,8 +132,8 @@ test("each of the four answers is explained once it is picked, and one is right"
   }
   assert.equal(new Set(told).size, 4);
   assert.deepEqual(
-    told.map((words) => words.split(".")[0]),
-    ["No", "Yes", "No", "No"],
+    told.map((words) => words.split(":")[0]),
+    ["Not so", "Right", "Not so", "Not so"],
   );
   assert.deepEqual(await options.evaluateAll((buttons) => buttons.map((button) => button.dataset.right)), [
     "false",

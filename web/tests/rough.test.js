@@ -8,6 +8,7 @@ import {
   caseFile,
   caseOf,
   computed,
+  download,
   drop,
   newPage,
   openBrowser,
@@ -70,6 +71,17 @@ test("a word of a hundred thousand letters is shortened, and the page goes on", 
   const words = await page.locator("#strip button").allInnerTexts();
   assert.match(words[0], /^x{20,40}…$/);
   assert.equal(words[2], "<b>c</b>");
+});
+
+test("a word cannot turn the text around it", async () => {
+  const tokens = JSON.stringify([["a\u202eb", "\u2067c", "שלום"]]);
+  await recomputed(page, () => drop(page, { "turned.safetensors": caseOf({ query }, { num_heads: 2 }, { tokens }) }));
+  const words = await page.locator("#strip button").evaluateAll((all) => all.map((one) => one.textContent));
+  assert.deepEqual(words, ["a\ufffdb", "\ufffdc", "שלום"]);
+  assert.equal(await page.locator("#links li").first().locator("bdi").count(), 2);
+  assert.doesNotMatch((await download(page, "map-svg")).bytes.toString(), /[\u202a-\u202e\u2066-\u2069]/);
+  // As for one that opens a page of its own.
+  await page.click("#take > summary");
 });
 
 test("a map of thousands of tokens freezes nothing", async () => {

@@ -158,6 +158,8 @@ test("case files of the repository are read, each with its answer", async () => 
     ["valid_lens_per_query", null, /valid_lens/],
     ["r14_causal_and_mask", null, /attend_mask/],
     ["cross_4_9", null, null],
+    ["r17_window_3", null, /sets (causal and )?window 3;/],
+    ["r15_causal_offset_2", null, /sets causal; .* query_offset 2: query i stands at position i \+ 2\./],
   ]) {
     const bytes = await readFile(caseFile(name));
     await recomputed(page, () => page.setInputFiles("#file", caseFile(name)));
@@ -188,6 +190,21 @@ test("NaN is called NaN, and nothing is proved of it", async () => {
   assert.doesNotMatch(await text("#heads"), /sees no key|–/);
 });
 
+test("what is said of a token after is said of those that have one", async () => {
+  // The first token looks at the second alone, which looks at itself.
+  const [query, key] = [
+    [9, 0, 0, 9],
+    [0, 0, 9, 9],
+  ].map((data) => ({ data, shape: [1, 2, 2] }));
+  const bytes = caseOf({ query, key }, { num_heads: 1 });
+  await recomputed(page, () => drop(page, { "two.safetensors": bytes }));
+  assert.match(
+    await text("#finding"),
+    /^In head 0, 100\s% of the attention of tokens that have one after them goes to the token after\.$/,
+  );
+  assert.match((await text("#statistics")).replace(/\s+/g, " "), /next token 100 % .*separator –/);
+});
+
 test("a row that sees no key says so, and so does a head", async () => {
   await recomputed(page, () => page.setInputFiles("#file", caseFile("one_head")));
   await recomputed(page, () => page.locator("#valid").fill("0"));
@@ -207,18 +224,19 @@ test("a file whose answer is another one is called out", async () => {
   const { tensors } = safetensors(bytes);
   const place = 8 + Number(bytes.readBigUInt64LE(0)) + tensors["expected.output"].data_offsets[0];
   bytes.writeFloatLE(bytes.readFloatLE(place) + 1, place);
-  await recomputed(page, () => drop(page, { "wrong.safetensors": bytes }));
+  await recomputed(page, () => drop(page, { "wrong.safetensors": bytes }), "bad");
+  assert.equal(await text("#badge"), "not what the file expects");
   assert.match(await text("#verdict"), /The answer is NOT what the file expects/);
 });
 
 test("a file that is none changes nothing, and says why", async () => {
-  const before = await page.locator("#source-about").innerText();
+  const seen = () => Promise.all([text("#source-about"), text("#badge")]);
+  const before = await seen();
   await drop(page, { "bad.safetensors": Buffer.from("this is no case file, whatever its name says") });
   await page.waitForSelector('.notice[data-name="source"][data-kind="error"]');
   const said = await text('.notice[data-name="source"]');
   assert.match(said, /^[A-Z].*\./);
-  assert.equal(await text("#source-about"), before);
-  assert.equal(await page.getAttribute("#badge", "data-state"), "good");
+  assert.deepEqual(await seen(), before);
   await page.click('.notice[data-name="source"] button');
   await recomputed(page, () => page.setInputFiles("#file", caseFile("causal_33")));
   assert.equal(await page.locator('.notice[data-kind="error"]').count(), 0);
@@ -231,7 +249,7 @@ test("an empty case says that there is nothing to see", async () => {
 
 test("a link restores the whole view", async () => {
   const hash = [
-    "source=random&sizes=6.2.4.1&head=0.1&query=3&causal=1&window=3&valid_len=5&temperature=2&off=0.0&pattern=first",
+    "source=random&sizes=6.2.4.1&head=0.1&query=3&causal=1&window=3&valid_len=5&temperature=2&off=0.0,0.0&pattern=first",
     "threshold=0.2&only_query=1&palette=cividis&theme=dark&graph=graph&asks=heads&asked=shade",
   ].join("&");
   const { page: first } = await openPage(browser, hash);
@@ -268,6 +286,7 @@ test("a link restores the whole view", async () => {
   assert.deepEqual(restored.checks, [true, true, true, true]);
   assert.ok(restored.selects.includes("cividis") && restored.selects.includes("graph"));
   assert.deepEqual(restored.off[0].slice(0, 1), ["true"]);
+  assert.match(restored.without, /^Without head 0, /);
   await Promise.all([first.context().close(), second.context().close()]);
 });
 

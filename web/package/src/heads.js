@@ -1,6 +1,6 @@
 // What each head does, in numbers.
 
-import { absent, optional, options, queryOffset, tensor, texts, whole } from "./checks.js";
+import { absent, optional, options, queryOffset, refuse, tensor, texts, whole } from "./checks.js";
 import { guarded } from "./errors.js";
 import { load } from "./load.js";
 import { headStatistics as statisticsOf } from "../wasm/multihead.js";
@@ -20,6 +20,19 @@ export async function headStatistics(weights, given = {}) {
   const numValid = optional(about.numValid, (count) => whole("numValid", count, 0));
   const offset = queryOffset(about.queryOffset);
   const tokens = absent(about.tokens) ? [] : texts("tokens", about.tokens);
+  checkTokens(tokens.length, maps.shape);
   await load();
   return guarded(() => statisticsOf(maps, batch, numValid, offset, tokens));
+}
+
+/**
+ * A token for each key; the column that `bias_k` makes after all keys has none. No tokens at all say nothing.
+ * @param {number} count
+ * @param {Uint32Array} shape
+ */
+function checkTokens(count, shape) {
+  const [, , , columns] = shape;
+  if (columns !== undefined && count > 0 && count !== columns && count !== columns - 1) {
+    refuse(`tokens has ${count} words, but the weights are those of ${columns} keys`);
+  }
 }

@@ -25,7 +25,10 @@ export interface CopyBothReport {
   readonly seed: number;
   readonly numSamples: number;
   readonly valueDim: number;
-  /** √½: what no split of one head's attention gets below. */
+  /**
+   * √½: what no split of one head's attention gets below. Measured errors lie a little below it, since the readout is
+   * fitted on the very samples that it is measured on.
+   */
   readonly theory: number;
   readonly rows: readonly {
     readonly heads: number;

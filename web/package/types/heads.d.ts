@@ -51,7 +51,10 @@ export interface StatisticsOptions {
   numValid?: number;
   /** Query i stands at position i + `queryOffset`. */
   queryOffset?: number | bigint;
-  /** The tokens of queries and keys: which of them are separators, and which words are labelled. */
+  /**
+   * The tokens of the keys, all but the column of a `bias_k`: which of them are separators, and which words are
+   * labelled. An empty list is none.
+   */
   tokens?: readonly string[];
 }
 

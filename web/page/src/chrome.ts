@@ -17,14 +17,15 @@ export function mountChrome(app: App): void {
     say(chip, chipText(state));
     chip.title = state.device?.warning ?? "";
     const verdict = judge(state.answers);
-    const sound = verdict?.ok && verdict.nans === 0;
+    const sound = verdict?.ok && verdict.expected && verdict.nans === 0;
     badge.dataset["state"] = state.stale || !verdict ? "waiting" : sound ? "good" : "bad";
     say(badge, state.stale ? "computing…" : verdict ? told(verdict) : "no numbers yet");
   });
 }
 
-function told({ ok, nans, maxError }: Verdict): string {
+function told({ ok, expected, nans, maxError }: Verdict): string {
   if (!ok) return "not as computed on the CPU";
+  if (!expected) return "not what the file expects";
   // Nothing is proved of a NaN but that the CPU comes to no number either.
   return nans > 0 ? `${words.count(nans)} NaN` : `proved to ${words.error(maxError)}`;
 }

@@ -52,9 +52,15 @@ export function fact(term: string, ...description: (Node | string)[]): Node[] {
   return [element("dt", {}, term), element("dd", {}, ...description)];
 }
 
+/** A word from outside, whose direction of writing turns nothing around it. */
+export function isolated(word: string): HTMLElement {
+  return element("bdi", {}, word);
+}
+
 /** Changes the text only where it is another one, so that a screen reader is told once. */
-export function say(place: HTMLElement, text: string): void {
-  if (place.textContent !== text) place.textContent = text;
+export function say(place: HTMLElement, ...parts: (HTMLElement | string)[]): void {
+  const text = parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
+  if (place.textContent !== text) place.replaceChildren(...parts);
 }
 
 /** Calls back with the element's width, now and whenever it changes. */

@@ -60,5 +60,6 @@ function lost({ relativeError }: Row): string {
 }
 
 function told(row: Row): string {
-  return `${row.heads} ${row.heads === 1 ? "head" : "heads"} with weights ${pairs(row)} lose ${lost(row)}`;
+  const [heads, lose] = row.heads === 1 ? ["1 head", "loses"] : [`${row.heads} heads`, "lose"];
+  return `${heads} with weights ${pairs(row)} ${lose} ${lost(row)}`;
 }

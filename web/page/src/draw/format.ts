@@ -35,6 +35,11 @@ export function count(value: number): string {
   return Number.isFinite(value) ? grouped(value) : "–";
 }
 
+/** "1 key", "2 keys", "1 query", "2 queries". */
+export function several(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
 /** "18.9 M", "2.0 G", "544 ": what is counted follows at once. */
 export function large(value: number): string {
   const steps: [number, string][] = [
@@ -49,6 +54,11 @@ export function large(value: number): string {
 /** "(2, 16, 384)". */
 export function shape(axes: readonly number[]): string {
   return `(${axes.join(", ")})`;
+}
+
+/** A word from outside, without the characters that turn the order of whatever stands beside it. */
+export function unturned(word: string): string {
+  return word.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
 /** With a capital letter. */

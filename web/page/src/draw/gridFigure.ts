@@ -1,6 +1,7 @@
 // All heads of a layer side by side, for a paper.
 
 import type { Figure, Mark } from "./figure";
+import * as words from "./format";
 import type { Inks } from "./inks";
 import { type HeadMap, pixelsOfMap } from "./map";
 import type { Palette } from "./palette";
@@ -48,7 +49,7 @@ export function gridFigure(
     width,
     height,
     title,
-    description: `Attention maps of ${maps.length} heads: queries in rows, keys in columns.`,
+    description: `Attention maps of ${words.several(maps.length, "head")}: queries in rows, keys in columns.`,
     marks,
   };
 }

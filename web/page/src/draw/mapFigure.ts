@@ -82,7 +82,7 @@ export function summary(map: HeadMap): string {
     return `${map.queries[row]} to ${map.keys[column]} ${words.share(weight)}`;
   });
   const told = links.length > 0 ? `Strongest: ${links.join("; ")}.` : "No query sees a key.";
-  return `${map.rows} queries by ${map.columns} keys. ${told}`;
+  return `${words.several(map.rows, "query", "queries")} by ${words.several(map.columns, "key")}. ${told}`;
 }
 
 function heading({ title, inks }: MapOptions): Mark[] {

@@ -1,6 +1,7 @@
 // A figure as the text of an SVG file.
 
 import { type CellsMark, DASHES, type Figure, FONT, type Mark } from "./figure";
+import { unturned } from "./format";
 import { cellsCanvas } from "./paint";
 
 /** Up to here each cell is a rectangle of its own, which editors can change; above, the cells are one picture. */
@@ -83,5 +84,5 @@ function number(value: number): string {
 function escaped(text: string): string {
   // Below space, XML has tab and line ends only.
   const printable = text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
-  return printable.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
+  return unturned(printable).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 }

@@ -1,6 +1,6 @@
 // The large map of one head: pointer and arrow keys read its values.
 
-import { byId, onWidth, say } from "../dom";
+import { byId, isolated, onWidth, say } from "../dom";
 import * as words from "../draw/format";
 import { pageInks } from "../draw/inks";
 import { MOST_DRAWN, weightAt } from "../draw/map";
@@ -25,7 +25,7 @@ export function mountCloseup(app: App): void {
     palette.value = state.view.palette;
     const kept = state.preview ? " (preview)" : "";
     say(byId("map-title", HTMLElement), words.capital(nameOf(state.sheet, shownPlace(state))) + kept);
-    say(byId("readout", HTMLElement), view ? readout(view) : "");
+    say(byId("readout", HTMLElement), ...(view ? readout(view) : []));
     say(byId("map-summary", HTMLElement), view ? summary(view.map) : "");
   };
   const at = (event: PointerEvent | MouseEvent) => (placed ? cellAt(placed, canvas, event) : null);
@@ -82,13 +82,17 @@ function onKey(app: App, { map, row, column }: Shown, event: KeyboardEvent): voi
   }
 }
 
-function readout({ map, row, column }: Shown): string {
+function readout({ map, row, column }: Shown): (HTMLElement | string)[] {
   const drawn = Math.max(map.rows, map.columns) > MOST_DRAWN ? ` The first ${MOST_DRAWN} of each axis are drawn.` : "";
-  if (map.weights.length === 0) return "There is nothing to see: the map has no cells.";
+  if (map.weights.length === 0) return ["There is nothing to see: the map has no cells."];
   const point = matchMedia("(pointer: coarse)").matches ? "Tap" : "Point at";
-  if (row === null || column === null) return `${point} a cell to read its weight.${drawn}`;
+  if (row === null || column === null) return [`${point} a cell to read its weight.${drawn}`];
   const weight = weightAt(map, row, column);
   const value = Number.isFinite(weight) ? weight.toFixed(4) : String(weight);
-  const link = `${map.queries[row]} → ${map.keys[column]}`;
-  return `${link}: ${value} (${words.share(weight)}), row ${row}, column ${column}.${drawn}`;
+  return [
+    isolated(map.queries[row] ?? ""),
+    " → ",
+    isolated(map.keys[column] ?? ""),
+    `: ${value} (${words.share(weight)}), row ${row}, column ${column}.${drawn}`,
+  ];
 }

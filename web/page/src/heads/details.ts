@@ -1,7 +1,7 @@
 // One head in numbers, and what its layer is without it.
 
 import type { HeadStatistics } from "multihead";
-import { bar, byId, element, say } from "../dom";
+import { bar, byId, element, isolated, say } from "../dom";
 import * as words from "../draw/format";
 import { nansOf, strongest } from "../draw/map";
 import type { App, State } from "../state/app";
@@ -46,7 +46,8 @@ function rows({ answer, place, map }: Shown): Node[] {
     row("pattern", head.pattern ? `${head.pattern} ${words.share(head.patternScore)}` : "–"),
     row("entropy", keys),
     row("distance", `${head.meanDistance.toFixed(1)} tokens`),
-    ...shares(head).map(([name, share]) => row(name, words.share(share), share)),
+    // Nothing goes to what there is not: a separator, a token after the only one.
+    ...shares(head).map(([name, share]) => row(name, Number.isNaN(share) ? "–" : words.share(share), share)),
   ];
 }
 
@@ -68,7 +69,8 @@ function row(name: string, value: string, share?: number): Node {
 
 function linkItems({ map }: Shown): Node[] {
   return strongest(map).map(({ row, column, weight }) => {
-    return element("li", {}, `${map.queries[row]} → ${map.keys[column]} ${words.share(weight)}`);
+    const [query, key] = [map.queries[row] ?? "", map.keys[column] ?? ""];
+    return element("li", {}, isolated(query), " → ", isolated(key), ` ${words.share(weight)}`);
   });
 }
 

@@ -62,8 +62,22 @@ class Limit {
   }
 }
 
+/** What a file sets by itself: what the controls above can change, what moves its queries, what else hides keys. */
 function ownMasks({ sheet }: State): string {
-  if (!sheet || sheet.ownMasks.length === 0) return "";
-  const masks = sheet.ownMasks.join(" and ");
-  return `The file also has ${masks}; a key is visible when everything lets it through.`;
+  if (!sheet) return "";
+  const { initial, queryOffset, ownMasks } = sheet;
+  const set = [initial.causal ? "causal" : "", initial.window === null ? "" : `window ${initial.window}`].filter(
+    Boolean,
+  );
+  const told = [
+    set.length > 0 ? `The file sets ${set.join(" and ")}; the controls begin there.` : "",
+    // A file's offset may be 0n.
+    Number(queryOffset) === 0
+      ? ""
+      : `It has query_offset ${queryOffset}: query i stands at position i + ${queryOffset}.`,
+    ownMasks.length > 0
+      ? `The file also has ${ownMasks.join(" and ")}; a key is visible when everything lets it through.`
+      : "",
+  ];
+  return told.filter(Boolean).join(" ");
 }

@@ -1,6 +1,6 @@
 // The sentence: choose a token, and the others are shaded by how much it looks at them.
 
-import { byId, element } from "../dom";
+import { byId, element, isolated } from "../dom";
 import * as words from "../draw/format";
 import { type HeadMap, nansOf, rowOf } from "../draw/map";
 import type { App } from "../state/app";
@@ -40,9 +40,11 @@ export function mountStrip(app: App): void {
       strip.replaceChildren(
         ...list
           .slice(0, MOST_TOKENS)
-          .map((token, index) => element("button", { type: "button", "data-index": index }, token)),
+          .map((token, index) => element("button", { type: "button", "data-index": index }, isolated(token))),
       );
-      keys.replaceChildren(...(now?.keys ?? []).slice(0, MOST_TOKENS).map((token) => element("span", {}, token)));
+      keys.replaceChildren(
+        ...(now?.keys ?? []).slice(0, MOST_TOKENS).map((token) => element("span", {}, isolated(token))),
+      );
     }
     const view = shown(state);
     keys.hidden = !state.sheet || state.sheet.selfAttention;
@@ -78,7 +80,7 @@ function said(view: Shown | null): (Node | string)[] {
   if (!view) return ["\u00a0"];
   const { map, sheet, place, row } = view;
   const here = `In ${nameOf(sheet, place)}, `;
-  if (row !== null) return [here, element("b", {}, map.queries[row] ?? ""), ...ofRow(map, row)];
+  if (row !== null) return [here, element("b", {}, isolated(map.queries[row] ?? "")), ...ofRow(map, row)];
   const nans = nansOf(map);
   if (nans > 0) return [here, `${words.count(nans)} of ${words.count(map.weights.length)} weights are NaN.`];
   const statistics = view.answer.statistics[place.head];
@@ -86,7 +88,8 @@ function said(view: Shown | null): (Node | string)[] {
   if (!statistics || !pattern) return [here, "no query sees a key."];
   const share = words.share(statistics.patternScore);
   if (pattern === "broad") return [here, `attention is spread: even to ${share}.`];
-  return [here, `${share} of all attention goes to the `, element("b", {}, PLACES[pattern]), "."];
+  const { of, place: goal } = GOALS[pattern];
+  return [here, `${share} of ${of} goes to the `, element("b", {}, goal), "."];
 }
 
 function ofRow(map: HeadMap, row: number): (Node | string)[] {
@@ -95,13 +98,20 @@ function ofRow(map: HeadMap, row: number): (Node | string)[] {
   const best = weights.reduce((best, weight, key) => (weight > (weights[best] ?? 0) ? key : best), 0);
   const weight = weights[best] ?? 0;
   if (weight === 0) return [" sees no key: its weights are zeros."];
-  return [" looks most at ", element("b", {}, map.keys[best] ?? ""), `: ${words.share(weight)} of its attention.`];
+  return [
+    " looks most at ",
+    element("b", {}, isolated(map.keys[best] ?? "")),
+    `: ${words.share(weight)} of its attention.`,
+  ];
 }
 
-const PLACES = {
-  previous: "token before",
-  next: "token after",
-  self: "token itself",
-  first: "first token",
-  separator: "separator",
+const ALL = "all attention";
+
+/** Where attention goes, and whose it is: a mean is over the tokens that have such a place. */
+const GOALS = {
+  previous: { of: "the attention of tokens that have one before them", place: "token before" },
+  next: { of: "the attention of tokens that have one after them", place: "token after" },
+  self: { of: ALL, place: "token itself" },
+  first: { of: ALL, place: "first token" },
+  separator: { of: ALL, place: "separator" },
 } as const;

@@ -8,6 +8,8 @@ export interface Verdict {
   /** Over all layers, outputs and weights. */
   maxError: number;
   allowed: number;
+  /** Whether the answers that a case file carries are met; true where there is none. */
+  expected: boolean;
   nans: number;
   expectedNans: number;
   /** How many numbers were held against the reference. */
@@ -23,6 +25,7 @@ export function judge(answers: readonly (LayerAnswer | null)[]): Verdict | null 
   if (present.length === 0) return null;
   const verdict = {
     ok: true,
+    expected: true,
     maxError: 0,
     allowed: 0,
     nans: 0,
@@ -31,8 +34,9 @@ export function judge(answers: readonly (LayerAnswer | null)[]): Verdict | null 
     layers: present.length,
     took: 0,
   };
-  for (const { verification, weights, outputShape } of present) {
+  for (const { verification, weights, outputShape, expected } of present) {
     verdict.ok &&= verification.ok;
+    verdict.expected &&= expected?.ok ?? true;
     verdict.maxError = worse(verdict.maxError, verification.maxError);
     verdict.took += verification.took;
     verdict.numbers += weights.data.length + outputShape.reduce((product, axis) => product * axis, 1);

@@ -120,6 +120,7 @@ export function fromHash(hash: string): View {
     wholeNumber(sizes[index] ?? null, RANGES[key][0], RANGES[key][1]) ?? standard.random[key];
   const word = (key: string, byDefault: string): string => (words.get(key) ?? byDefault).slice(0, LONGEST_WORD);
   const off = (words.get("off") ?? "").split(",").flatMap((text) => placeOf(text) ?? []);
+  const isFirst = (head: HeadPlace, index: number) => off.findIndex((other) => samePlace(head, other)) === index;
   return {
     source: oneOf(words.get("source"), ["model", "random", "file"], standard.source),
     sentence: whole("sentence", 0, 1000, standard.sentence),
@@ -138,7 +139,7 @@ export function fromHash(hash: string): View {
       validLen: wholeNumber(words.get("valid_len"), 0, 1e6),
       temperature: decimal(words.get("temperature"), ...RANGES.temperature) ?? 1,
     },
-    off,
+    off: off.filter(isFirst),
     pattern: PATTERNS.find((pattern) => pattern === words.get("pattern")) ?? null,
     onlyQuery: words.get("only_query") === "1",
     graph: oneOf(words.get("graph"), GRAPHS, standard.graph),

@@ -1,5 +1,6 @@
 // What queries and keys are called beside maps.
 
+import { unturned } from "../draw/format";
 import type { Sheet } from "../engine/protocol";
 
 interface Words {
@@ -13,13 +14,17 @@ const known = new WeakMap<Sheet, Map<number, Words>>();
 export function wordsOf(sheet: Sheet, entry: number): Words {
   const entries = known.get(sheet) ?? new Map<number, Words>();
   known.set(sheet, entries);
-  const given = sheet.tokens[entry];
-  const numbered = (letter: string, count: number): readonly string[] =>
-    Array.from({ length: count }, (_, index) => `${letter}${index}`);
-  const words = entries.get(entry) ?? {
-    queries: given?.length ? given : numbered("q", sheet.numQueries),
-    keys: given?.length && sheet.selfAttention ? given : numbered("k", sheet.numKeys),
-  };
+  const words = entries.get(entry) ?? named(sheet, entry);
   entries.set(entry, words);
   return words;
+}
+
+function named({ tokens, numQueries, numKeys, selfAttention }: Sheet, entry: number): Words {
+  const given = (tokens[entry] ?? []).map(unturned);
+  const numbered = (letter: string, count: number): readonly string[] =>
+    Array.from({ length: count }, (_, index) => `${letter}${index}`);
+  return {
+    queries: given.length > 0 ? given : numbered("q", numQueries),
+    keys: given.length > 0 && selfAttention ? given : numbered("k", numKeys),
+  };
 }
