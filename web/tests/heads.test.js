@@ -55,7 +55,9 @@ test("hover shows a head, leaving takes it back, a click keeps it", async () => 
   const { weights } = await mapInView(page);
   const next = weights.slice(0, -1).map((row, query) => row[query + 1]);
   const share = Math.round((100 * next.reduce((sum, weight) => sum + weight)) / next.length);
-  assert.ok((await text("#statistics")).replace(/\s+/g, " ").startsWith(`pattern next ${share} %`), `${share}`);
+  const statistics = (await text("#statistics")).replace(/\s+/g, " ");
+  assert.ok(statistics.startsWith(`pattern next ${share} %`), `${share}`);
+  assert.match(statistics, / over all 16 queries /);
   assert.match(new URL(page.url()).hash, /head=1\.8/);
 });
 
@@ -121,6 +123,9 @@ test("a window and valid lengths hide what they say, together with the rest", as
     }),
   );
   assert.deepEqual(weights[10], Array(16).fill(0), "a query that sees no key has zeros");
+  // Queries 0 to 5 see one of the first five keys.
+  assert.match((await text("#statistics")).replace(/\s+/g, " "), /over the 6 of 16 queries that count/);
+  assert.match(await text("#without"), / Over the first 5 of 16 queries\.$/);
   await recomputed(page, () => page.click("#mask-none"));
   assert.ok(
     !(await page.isChecked("#causal")) && !(await page.isChecked("#window-on")) && !(await page.isChecked("#valid-on")),

@@ -100,7 +100,7 @@ test("an SVG is well formed, with a rectangle for each cell and every word", asy
   }, bytes.toString());
   assert.equal(wrong, 0);
   assert.equal(cells, 25 + 64);
-  assert.equal(title, "head 0");
+  assert.equal(title, "head 0 · causal · random numbers, seed 7");
   for (const token of ["t0", "t4"]) assert.equal(words.filter((word) => word === token).length, 2);
 });
 
@@ -116,7 +116,10 @@ test("a whole layer and the lines can be had as pictures", async () => {
   }
   const layer = (await download(page, "layer-svg")).bytes.toString();
   for (const head of [0, 1, 2]) assert.ok(layer.includes(`>head ${head}</text>`));
-  assert.ok(layer.includes("<title>random numbers, seed 7</title>"), "the layer's picture is named after no head");
+  assert.ok(
+    layer.includes("<title>causal · random numbers, seed 7</title>"),
+    "the layer's picture is named after no head",
+  );
   const lines = (await download(page, "lines-svg")).bytes.toString();
   const { weights } = await mapInView(page);
   const drawn = weights.flat().filter((weight) => weight >= 0.05).length;

@@ -167,6 +167,8 @@ test("masks do what they say", async () => {
   const { weights: causal } = await attention.run({ query, causal: true, returnWeights: true });
   assert.ok([1, 2, 3, 4].every((key) => causal.data[key] === 0));
   const { weights: lens } = await attention.run({ query, validLens: new Int32Array([1, 0]), returnWeights: true });
+  const wideLens = { data: new BigUint64Array([1n, 0n]), shape: [2] };
+  assert.deepEqual((await attention.run({ query, validLens: wideLens, returnWeights: true })).weights, lens);
   assert.equal(lens.data[0], 1);
   assert.ok(
     lens.data.subarray(50).every((weight) => weight === 0),

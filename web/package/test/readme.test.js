@@ -29,6 +29,11 @@ test("the first example computes what its comments say", () => {
   assert.deepEqual(said, [[1, 3, 4], [1, 0, 0], true, ["compile", "upload", "gpu", "readback"], "webgpu"]);
 });
 
+test("the example of Dawn opens a GPU", () => {
+  const example = examples[2].replace('"webgpu"', JSON.stringify(import.meta.resolve("webgpu")));
+  assert.equal(printed(example, "device.info.backend"), "webgpu");
+});
+
 test("the example of an error gives that error", () => {
   const [is, code, message] = printed(examples[1], "[error instanceof MultiheadError, error.code, error.message]");
   assert.equal(is, true);

@@ -16,7 +16,15 @@ export interface TensorLike {
 /** Whole numbers with their axes: lengths. */
 export interface IntegersLike {
   readonly data:
-    Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | readonly number[];
+    | Int8Array
+    | Uint8Array
+    | Int16Array
+    | Uint16Array
+    | Int32Array
+    | Uint32Array
+    | BigInt64Array
+    | BigUint64Array
+    | readonly number[];
   readonly shape: readonly number[];
 }
 

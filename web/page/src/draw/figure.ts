@@ -84,10 +84,10 @@ export function widthOf(text: string, size: number, bold = false): number {
 }
 
 /** The text, or as much of it as fits. */
-export function fitted(text: string, size: number, width: number): string {
-  if (widthOf(text, size) <= width) return text;
+export function fitted(text: string, size: number, width: number, bold = false): string {
+  if (widthOf(text, size, bold) <= width) return text;
   const letters = Array.from(text);
-  while (letters.length > 1 && widthOf(`${letters.join("")}…`, size) > width) letters.pop();
+  while (letters.length > 1 && widthOf(`${letters.join("")}…`, size, bold) > width) letters.pop();
   return `${letters.join("")}…`;
 }
 

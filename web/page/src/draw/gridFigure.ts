@@ -1,6 +1,6 @@
 // All heads of a layer side by side, for a paper.
 
-import type { Figure, Mark } from "./figure";
+import { type Figure, fitted, type Mark } from "./figure";
 import * as words from "./format";
 import type { Inks } from "./inks";
 import { type HeadMap, pixelsOfMap } from "./map";
@@ -24,9 +24,10 @@ export function gridFigure(
   const rows = Math.ceil(maps.length / columns);
   const width = GAP + columns * (SIDE + GAP);
   const height = HEADING + rows * (SIDE + NAME + GAP);
+  const heading = fitted(title, 14, width - 2 * GAP, true);
   const marks: Mark[] = [
     { kind: "rect", x: 0, y: 0, width, height, fill: inks.back },
-    { kind: "text", x: GAP, y: 21, text: title, size: 14, fill: inks.ink, anchor: "start", bold: true },
+    { kind: "text", x: GAP, y: 21, text: heading, size: 14, fill: inks.ink, anchor: "start", bold: true },
   ];
   maps.forEach((map, index) => {
     const x = GAP + (index % columns) * (SIDE + GAP);

@@ -41,7 +41,16 @@ export function linesFigure(map: HeadMap, options: LinesOptions): PlacedLines {
   const height = top + Math.max(rows, columns) * LINE_HEIGHT + 6;
   const marks: Mark[] = [{ kind: "rect", x: 0, y: 0, width: options.width, height, fill: inks.back }];
   if (title)
-    marks.push({ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true });
+    marks.push({
+      kind: "text",
+      x: 6,
+      y: 18,
+      text: fitted(title, 13, options.width - 12, true),
+      size: 13,
+      fill: inks.ink,
+      anchor: "start",
+      bold: true,
+    });
   for (let row = 0; row < rows; row += 1) {
     const strong = row === chosen;
     if (options.onlyRow && chosen !== null && !strong) continue;

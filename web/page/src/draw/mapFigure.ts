@@ -85,10 +85,10 @@ export function summary(map: HeadMap): string {
   return `${words.several(map.rows, "query", "queries")} by ${words.several(map.columns, "key")}. ${told}`;
 }
 
-function heading({ title, inks }: MapOptions): Mark[] {
-  return title
-    ? [{ kind: "text", x: 6, y: 18, text: title, size: 13, fill: inks.ink, anchor: "start", bold: true }]
-    : [];
+function heading({ title, width, inks }: MapOptions): Mark[] {
+  if (!title) return [];
+  const text = fitted(title, 13, width - 12, true);
+  return [{ kind: "text", x: 6, y: 18, text, size: 13, fill: inks.ink, anchor: "start", bold: true }];
 }
 
 function cells(

@@ -10,6 +10,7 @@ import { type HeadMap, mapOf, rowOf } from "../draw/map";
 import { mapFigure } from "../draw/mapFigure";
 import { toPng } from "../draw/paint";
 import { toSvg } from "../draw/svg";
+import type { Settings } from "../engine/protocol";
 import type { App } from "../state/app";
 import { layerName, nameOf, type Shown } from "../state/shown";
 import type { HeadPlace } from "../state/view";
@@ -58,13 +59,27 @@ export function toCsv(map: HeadMap): string {
   return `${lines.join("\r\n")}\r\n`;
 }
 
+/** What a picture shows, under which masks, of which sentence: away from the page nothing else says so. */
+function titleOf({ sheet, place }: Shown, settings: Settings, kind: PictureName): string {
+  const { causal, window, validLen, temperature } = settings;
+  const named = kind === "layer" ? layerName(sheet, place.layer) : nameOf(sheet, place);
+  const under = [
+    causal ? "causal" : "",
+    window === null ? "" : `window ${window}`,
+    validLen === null ? "" : `valid_len ${validLen}`,
+    ...sheet.ownMasks,
+    temperature === 1 ? "" : `temperature ${temperature}`,
+  ];
+  return [named, under.filter(Boolean).join(", "), sheet.title].filter(Boolean).join(" · ");
+}
+
 /** The figure of one kind, black on white. */
 function figure({ state }: App, view: Shown, kind: PictureName): Figure {
-  const { palette, threshold, onlyQuery, query } = state.view;
+  const { palette, threshold, onlyQuery, query, settings } = state.view;
+  const title = titleOf(view, settings, kind);
   switch (kind) {
     case "map":
-      return mapFigure(view.map, { width: MAP_WIDTH, palette, inks: PAPER, title: nameOf(view.sheet, view.place) })
-        .figure;
+      return mapFigure(view.map, { width: MAP_WIDTH, palette, inks: PAPER, title }).figure;
     case "lines":
       return linesFigure(view.map, {
         width: LINES_WIDTH,
@@ -72,14 +87,13 @@ function figure({ state }: App, view: Shown, kind: PictureName): Figure {
         threshold,
         row: query,
         onlyRow: onlyQuery,
-        title: nameOf(view.sheet, view.place),
+        title,
       }).figure;
     case "layer": {
       const maps = view.answer.statistics.map(({ head }) => mapOf(view.sheet, view.answer, head));
       const notes = view.answer.statistics.map(({ pattern, patternScore }) =>
         pattern ? `${pattern} ${words.share(patternScore)}` : "",
       );
-      const title = [layerName(view.sheet, view.place.layer), view.sheet.title].filter(Boolean).join(" · ");
       return gridFigure(maps, notes, title, palette, PAPER);
     }
   }

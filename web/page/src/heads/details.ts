@@ -4,9 +4,10 @@ import type { HeadStatistics } from "multihead";
 import { bar, byId, element, isolated, say } from "../dom";
 import * as words from "../draw/format";
 import { nansOf, strongest } from "../draw/map";
+import type { Sheet } from "../engine/protocol";
 import type { App, State } from "../state/app";
 import { nameOf, shown, type Shown } from "../state/shown";
-import { samePlace } from "../state/view";
+import { samePlace, type View } from "../state/view";
 
 export function mountDetails(app: App): void {
   const statistics = byId("statistics", HTMLElement);
@@ -46,9 +47,18 @@ function rows({ answer, place, map }: Shown): Node[] {
     row("pattern", head.pattern ? `${head.pattern} ${words.share(head.patternScore)}` : "–"),
     row("entropy", keys),
     row("distance", `${head.meanDistance.toFixed(1)} tokens`),
+    row(
+      "over",
+      head.numCounted === map.rows ? allOf(map.rows) : `the ${head.numCounted} of ${map.rows} queries that count`,
+    ),
     // Nothing goes to what there is not: a separator, a token after the only one.
     ...shares(head).map(([name, share]) => row(name, Number.isNaN(share) ? "–" : words.share(share), share)),
   ];
+}
+
+/** "all 16 queries", "the 1 query". */
+function allOf(queries: number): string {
+  return `${queries === 1 ? "the" : "all"} ${words.several(queries, "query", "queries")}`;
 }
 
 function shares(head: HeadStatistics): [string, number][] {
@@ -87,9 +97,21 @@ function withoutText({ without, view, sheet, stale }: State): string {
   const moved = `${words.share(change.relative)} of its length (cosine ${words.decimal(change.cosine)})`;
   if (heads.length > 0) {
     const names = heads.length === 1 ? `head ${heads[0]}` : `heads ${heads.sort((a, b) => a - b).join(", ")}`;
-    return `Without ${names}, ${layer} moves by ${moved}.`;
+    return `Without ${names}, ${layer} moves by ${moved}. ${rowsOfWithout(view, sheet)}`;
   }
   const [least] = without.order;
   const missed = least ? ` The layer would miss head ${least.head} least: ${words.share(least.relative)}.` : "";
-  return `Without head ${view.locked.head}, ${layer} would move by ${moved}.${missed}`;
+  return `Without head ${view.locked.head}, ${layer} would move by ${moved}.${missed} ${rowsOfWithout(view, sheet)}`;
+}
+
+/** Which rows of the output this is over: unlike statistics, those of all batch entries, and those that see no key. */
+function rowsOfWithout({ settings }: View, sheet: Sheet | null): string {
+  if (!sheet) return "";
+  const { selfAttention, ownMasks, numQueries, numEntries } = sheet;
+  const entries = numEntries === 1 ? "" : ` of each of ${numEntries} batch entries`;
+  // Where a sequence looks at itself, a token that is no valid key is no query that counts either.
+  if (selfAttention && ownMasks.includes("valid_lens")) return `Over the queries that count${entries}.`;
+  const counted = selfAttention ? Math.min(settings.validLen ?? numQueries, numQueries) : numQueries;
+  const queries = counted === numQueries ? allOf(numQueries) : `the first ${counted} of ${numQueries} queries`;
+  return `Over ${queries}${entries}.`;
 }
