@@ -72,9 +72,7 @@ function ownMasks({ sheet }: State): string {
   const told = [
     set.length > 0 ? `The file sets ${set.join(" and ")}; the controls begin there.` : "",
     // A file's offset may be 0n.
-    Number(queryOffset) === 0
-      ? ""
-      : `It has query_offset ${queryOffset}: query i stands at position i + ${queryOffset}.`,
+    Number(queryOffset) === 0 ? "" : `It has query_offset ${queryOffset}: query 0 stands at position ${queryOffset}.`,
     ownMasks.length > 0
       ? `The file also has ${ownMasks.join(" and ")}; a key is visible when everything lets it through.`
       : "",
