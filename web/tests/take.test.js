@@ -161,6 +161,7 @@ test("case files of the repository are read, each with its answer", async () => 
     ["valid_lens_per_query", null, /valid_lens/],
     ["r14_causal_and_mask", null, /attend_mask/],
     ["cross_4_9", null, null],
+    ["dropout_quarter", null, /dropout 0\.25, seed 3\. Maps show the weights before that\./],
     ["r17_window_3", null, /sets (causal and )?window 3;/],
     ["r15_causal_offset_2", null, /sets causal; .* query_offset 2: query 0 stands at position 2\./],
   ]) {
@@ -201,6 +202,8 @@ test("what is said of a token after is said of those that have one", async () =>
   ].map((data) => ({ data, shape: [1, 2, 2] }));
   const bytes = caseOf({ query, key }, { num_heads: 1 });
   await recomputed(page, () => drop(page, { "two.safetensors": bytes }));
+  // Over a map it would be about a row.
+  await page.mouse.move(1, 1);
   assert.match(
     await text("#finding"),
     /^In head 0, 100\s% of the attention of tokens that have one after them goes to the token after\.$/,

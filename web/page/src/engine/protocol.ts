@@ -58,6 +58,8 @@ export interface Sheet {
   queryOffset: number | bigint;
   /** What hides keys in the source and has no control: "attend_mask", "bias", "valid_lens". */
   ownMasks: string[];
+  /** Of a file only: which weights its call drops. */
+  dropout: { probability: number; seed: number | bigint } | null;
 }
 
 /** One layer, computed, as one batch entry sees it. */

@@ -40,7 +40,7 @@ const LONGEST_LABEL = 32;
 const NO_CHANGE: Settings = { causal: false, window: null, validLen: null, temperature: 1 };
 
 /** What all sheets have that are tokens looking at each other, and no mask. */
-const SELF_ATTENTION = { selfAttention: true, initial: NO_CHANGE, queryOffset: 0, ownMasks: [] };
+const SELF_ATTENTION = { selfAttention: true, initial: NO_CHANGE, queryOffset: 0, ownMasks: [], dropout: null };
 
 /** All layers of a model, and the hidden states (1, tokens, E) that enter each layer for some sentences. */
 export class Model {
@@ -176,6 +176,7 @@ function sheetOf(opened: OpenedCase, name: string): Source["sheet"] {
     initial: { ...NO_CHANGE, causal: settings.causal ?? false, window: settings.window ?? null },
     queryOffset: settings.query_offset ?? 0,
     ownMasks: Object.entries(given).flatMap(([mask, value]) => (value ? [mask] : [])),
+    dropout: inputs.training ? { probability: inputs.training.dropout, seed: inputs.training.seed ?? 0 } : null,
   };
 }
 

@@ -65,7 +65,7 @@ class Limit {
 /** What a file sets by itself: what the controls above can change, what moves its queries, what else hides keys. */
 function ownMasks({ sheet }: State): string {
   if (!sheet) return "";
-  const { initial, queryOffset, ownMasks } = sheet;
+  const { initial, queryOffset, ownMasks, dropout } = sheet;
   const set = [initial.causal ? "causal" : "", initial.window === null ? "" : `window ${initial.window}`].filter(
     Boolean,
   );
@@ -75,6 +75,9 @@ function ownMasks({ sheet }: State): string {
     Number(queryOffset) === 0 ? "" : `It has query_offset ${queryOffset}: query 0 stands at position ${queryOffset}.`,
     ownMasks.length > 0
       ? `The file also has ${ownMasks.join(" and ")}; a key is visible when everything lets it through.`
+      : "",
+    dropout
+      ? `Its call drops weights: dropout ${dropout.probability}, seed ${dropout.seed}. Maps show the weights before that.`
       : "",
   ];
   return told.filter(Boolean).join(" ");
