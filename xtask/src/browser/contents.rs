@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::{tint, web};
 
 /// Cases that exercise different parts of the graph and are small: SwiftShader is slow.
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     "valid_lens_per_query",
     "torch_bias_kv",
     "r14_causal_and_mask",
@@ -19,6 +19,7 @@ const CASES: [&str; 8] = [
     "head_dim_7",
     "nan_visible",
     "r54_no_keys",
+    "dropout_gqa_causal",
 ];
 
 /// Reads everything from the workspace at `root`.
