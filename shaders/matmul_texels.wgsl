@@ -76,21 +76,14 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-// Where matrices start, from the tensor's start on: entries lie one after the other, heads side by side in them.
-fn lhs_start_of(matrix: u32) -> u32 {
-    let heads = params.lhs_heads;
-    return params.lhs_first + matrix / heads * params.lhs_entry_stride + matrix % heads * params.lhs_head_stride;
+// --- Where a matrix starts: the same text in every product ---
+
+// From the first one on. Entries lie one after the other, heads side by side in them.
+fn start_of(matrix: u32, heads: u32, entry_stride: u32, head_stride: u32) -> u32 {
+    return matrix / heads * entry_stride + matrix % heads * head_stride;
 }
 
-fn rhs_start_of(matrix: u32) -> u32 {
-    let heads = params.rhs_heads;
-    return params.rhs_first + matrix / heads * params.rhs_entry_stride + matrix % heads * params.rhs_head_stride;
-}
-
-fn out_start_of(matrix: u32) -> u32 {
-    let heads = params.out_heads;
-    return matrix / heads * params.out_entry_stride + matrix % heads * params.out_head_stride;
-}
+// --- End of the start ---
 
 // lhs[batch][row][k .. k + 4]
 fn load_lhs(lhs_start: u32, row: u32, k: u32) -> vec4<f32> {
@@ -164,21 +157,26 @@ fn store(out_start: u32, row: u32, col: u32, sum: vec4<f32>) {
     }
 }
 
+// Where a product's matrices start.
+struct Starts {
+    lhs: u32,
+    rhs: u32,
+    out: u32,
+}
+
 // Four rows of a column group again, without what is hidden. Rounds are few, for llvmpipe counts them.
-fn store_visible(batch: u32, row: u32, col: u32, added: vec4<f32>) {
-    let lhs_start = lhs_start_of(batch);
-    let rhs_start = rhs_start_of(batch / params.group);
+fn store_visible(starts: Starts, row: u32, col: u32, added: vec4<f32>) {
     var sums: array<vec4<f32>, 4>;
     for (var k = 0u; k < params.inner; k += 4u) {
-        let right = load_rhs(rhs_start, k, col);
+        let right = load_rhs(starts.rhs, k, col);
         for (var i = 0u; i < 4u; i++) { // unroll
-            let weights = load_lhs(lhs_start, row + i, k);
+            let weights = load_lhs(starts.lhs, row + i, k);
             sums[i] += weighed(weights.x, right[0]) + weighed(weights.y, right[1]);
             sums[i] += weighed(weights.z, right[2]) + weighed(weights.w, right[3]);
         }
     }
     for (var i = 0u; i < 4u; i++) { // unroll
-        store(out_start_of(batch), row + i, col, sums[i] + added);
+        store(starts.out, row + i, col, sums[i] + added);
     }
 }
 
@@ -195,9 +193,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         return;
     }
     let batch = params.batch_start + index / tiles;
-    let lhs_start = lhs_start_of(batch);
-    let rhs_start = rhs_start_of(batch / params.group);
-    let out_start = out_start_of(batch);
+    let lhs_start = params.lhs_first
+        + start_of(batch, params.lhs_heads, params.lhs_entry_stride, params.lhs_head_stride);
+    let right_matrix = batch / params.group;
+    let rhs_start = params.rhs_first
+        + start_of(right_matrix, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
+    let out_start = start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
     // sums[f · COLS + c][i] = out[batch][row + 4f + i][column group c]
     var sums: array<mat4x4<f32>, SUMS>;
     var met_no_number = false;
@@ -245,7 +246,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         // A loop is left where nobody goes round; both ways of a question are gone there.
         for (var again = 0u; again < select(0u, FOURS * COLS, met_no_number); again++) {
             let col = first_col + again % COLS * LANES * 4u;
-            store_visible(batch, row + again / COLS * 4u, col, load_bias(col));
+            store_visible(Starts(lhs_start, rhs_start, out_start), row + again / COLS * 4u, col, load_bias(col));
         }
     }
 }

@@ -68,21 +68,14 @@ fn product(x: f32, y: vec4<f32>) -> vec4<f32> {
     return x * y;
 }
 
-// Where matrices start, from the window's start on: entries lie one after the other, heads side by side in them.
-fn lhs_start_of(matrix: u32) -> u32 {
-    let heads = params.lhs_heads;
-    return params.lhs_base + matrix / heads * params.lhs_entry_stride + matrix % heads * params.lhs_head_stride;
+// --- Where a matrix starts: the same text in every product ---
+
+// From the first one on. Entries lie one after the other, heads side by side in them.
+fn start_of(matrix: u32, heads: u32, entry_stride: u32, head_stride: u32) -> u32 {
+    return matrix / heads * entry_stride + matrix % heads * head_stride;
 }
 
-fn rhs_start_of(matrix: u32) -> u32 {
-    let heads = params.rhs_heads;
-    return params.rhs_base + matrix / heads * params.rhs_entry_stride + matrix % heads * params.rhs_head_stride;
-}
-
-fn out_start_of(matrix: u32) -> u32 {
-    let heads = params.out_heads;
-    return params.out_base + matrix / heads * params.out_entry_stride + matrix % heads * params.out_head_stride;
-}
+// --- End of the start ---
 
 // lhs[b][row][k] of the block, 0 outside.
 fn load_lhs(lhs_start: u32, row: u32, k: u32) -> f32 {
@@ -132,9 +125,13 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     // The grid is folded into two dimensions and may have workgroups to spare. They meet the barriers like all others,
     // on a tile outside the block: there is nothing to load and nothing to store.
     let has_work = block_batch < params.batches;
-    let lhs_start = lhs_start_of(batch);
-    let rhs_start = rhs_start_of(batch / params.group);
-    let out_start = out_start_of(batch);
+    let lhs_start = params.lhs_base
+        + start_of(batch, params.lhs_heads, params.lhs_entry_stride, params.lhs_head_stride);
+    let right_matrix = batch / params.group;
+    let rhs_start = params.rhs_base
+        + start_of(right_matrix, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
+    let out_start = params.out_base
+        + start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
     let first_col = select(params.cols, tile % tiles_across * TILE, has_work);
     let first_row = select(params.rows, tile / tiles_across % tiles_down * TILE, has_work);
     // This invocation's rows are 16 apart from `row`, its columns from `col`.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use multihead::graph::{
-    AppendKey, CopyStrided, Custom, CustomKernel, KeyBand, Matmul, Softmax, TransposeHeads, ValueId,
+    AppendKey, CopyStrided, Custom, CustomKernel, HeadColumns, KeyBand, Matmul, ProductHeads, Softmax, TransposeHeads,
+    ValueId,
 };
 use multihead::{DType, DeviceProfile, Error, GraphBuilder, Inputs, PlanSummary, reference};
 
@@ -52,6 +53,34 @@ const NODES: [(&str, AddNode); 17] = [
 fn operands(builder: &mut GraphBuilder) -> [ValueId; 3] {
     let shapes: [(&str, &[usize]); 3] = [("x", &[1, 4, 4]), ("W", &[4, 4]), ("key", &[1, 1, 4])];
     shapes.map(|(name, shape)| builder.input(name, shape.to_vec(), DType::F32).unwrap())
+}
+
+/// Heads side by side are matrices of a batch: columns that are not there, and one matrix for all, are refused.
+#[test]
+fn heads_side_by_side_must_be_there() {
+    let columns = |first, num_heads, head_dim| Some(HeadColumns { first, num_heads, head_dim });
+    let with = |lhs, rhs, output| ProductHeads { lhs, rhs, output };
+    let add = |heads: ProductHeads, rhs_axes: &[usize]| {
+        let mut builder = GraphBuilder::new();
+        let lhs = builder.input("lhs", [2, 3, 8], DType::F32).unwrap();
+        let rhs = builder.input("rhs", rhs_axes.to_vec(), DType::F32).unwrap();
+        builder.matmul("out", Matmul { heads, ..Matmul::of(lhs, rhs) })
+    };
+    assert!(add(with(columns(0, 2, 4), columns(0, 2, 3), Some(2)), &[2, 4, 6]).is_ok());
+    for (heads, rhs) in [
+        (with(columns(1, 2, 4), columns(0, 2, 3), None), vec![2, 4, 6]),
+        (with(columns(0, 0, 4), columns(0, 2, 3), None), vec![2, 4, 6]),
+        (with(columns(0, 2, usize::MAX), columns(0, 2, 3), None), vec![2, 4, 6]),
+        (with(columns(usize::MAX, 2, 4), columns(0, 2, 3), None), vec![2, 4, 6]),
+        (with(columns(0, 2, 4), columns(0, 3, 2), None), vec![2, 4, 6]),
+        (with(columns(0, 2, 4), columns(0, 2, 3), Some(3)), vec![2, 4, 6]),
+        (with(columns(0, 2, 4), columns(0, 2, 3), Some(0)), vec![2, 4, 6]),
+        (with(columns(0, 2, 4), None, None), vec![4, 6]),
+        (with(None, None, Some(2)), vec![8, 6]),
+    ] {
+        let error = add(heads, &rhs).unwrap_err();
+        assert!(matches!(error, Error::WrongShape { .. } | Error::Invalid(_)), "{heads:?}: {error}");
+    }
 }
 
 #[test]

@@ -204,9 +204,9 @@ fn attention_variants_share_one_text_for_a_row_and_for_a_score() {
         of_attention().map(|kernel| between(kernel, "// --- One row", "// --- End of the row")).collect();
     assert!(rows.len() >= 4 && rows[0].as_ref().is_some_and(|text| text.len() > 1000));
     assert!(rows.windows(2).all(|pair| pair[0] == pair[1]));
-    let scores = of_attention().filter_map(|kernel| between(kernel, "// --- One score", "// --- End of the score"));
+    let scores = kernels::all().filter_map(|kernel| between(kernel, "// --- One score", "// --- End of the score"));
     let scores: Vec<_> = scores.collect();
-    assert!(scores.len() >= 3 && scores[0].len() > 500);
+    assert!(scores.len() >= 4 && scores[0].len() > 500);
     assert!(scores.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
@@ -218,6 +218,16 @@ fn kernels_that_drop_weights_share_one_text_for_which() {
         .map(|kernel| between(kernel, "// --- Dropped weights", "// --- End of dropped weights"))
         .collect();
     assert!(texts.len() >= 5 && texts[0].as_ref().is_some_and(|text| text.len() > 1000));
+    assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn products_share_one_text_for_where_a_matrix_starts() {
+    let texts: Vec<_> = kernels::all()
+        .filter(|kernel| kernel.op == "matmul")
+        .map(|kernel| between(kernel, "// --- Where a matrix starts", "// --- End of the start"))
+        .collect();
+    assert!(texts.len() >= 4 && texts[0].as_ref().is_some_and(|text| text.len() > 200));
     assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
 }
 

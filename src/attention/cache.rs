@@ -184,14 +184,14 @@ impl KvCache {
 }
 
 impl MultiHeadAttention {
-    /// A cache for this layer and its clones, empty. Another layer is refused even if it is equal, as the layers of a
-    /// transformer have the same sizes, and keys of one mean nothing to the next. Of `shape` only the widths matter, from which those of the heads follow.
+    /// A cache for this layer and its clones, empty. Another layer is refused even if it is equal: the layers of a
+    /// transformer have the same sizes, and keys of one mean nothing to the next. Of `shape` only the widths matter, from
+    /// which those of the heads follow.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a batch or a capacity of 0, [`Error::Invalid`] for a layer with a learned key
-    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer,
-    /// or its shaders cannot see a whole sequence; otherwise as
-    /// [`sizes`](Self::sizes).
+    /// (`bias_k`), [`Error::LimitExceeded`] with the numbers where the device has no such buffer, or its shaders cannot see
+    /// a whole sequence; otherwise as [`sizes`](Self::sizes).
     pub async fn cache(
         &self,
         device: &Device,

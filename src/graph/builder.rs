@@ -8,7 +8,7 @@ pub(crate) use cached::STATISTICS;
 use super::copy::span;
 use super::{
     AppendKey, Columns, CopyStrided, DType, Dropout, DropoutPattern, Graph, HeadColumns, KeyBand, Matmul, Node, Op,
-    ScoreSizes, Softmax, Source, TransposeHeads, Value, ValueId,
+    ProductHeads, ScoreSizes, Softmax, Source, TransposeHeads, Value, ValueId,
 };
 use crate::error::Error;
 use crate::shape::Shape;
@@ -94,6 +94,9 @@ impl GraphBuilder {
                 allowed: format!("must be between 1 and {}", FAR - 1),
             });
         }
+        if op.heads != ProductHeads::default() && self.axes(op.rhs).len() != 3 {
+            return Err(self.wrong(op.rhs, "it must have three axes where heads are multiplied side by side".into()));
+        }
         let [lhs, rhs] = [self.matrices(op.lhs, op.heads.lhs)?, self.matrices(op.rhs, op.heads.rhs)?];
         let (inner, cols) = match (&rhs[..], op.transpose_rhs) {
             ([.., cols, inner], true) | ([.., inner, cols], false) => (*inner, *cols),
@@ -145,9 +148,7 @@ impl GraphBuilder {
     /// (B·H, M, N) as (B, M, H·N).
     fn joined(&self, name: &str, op: &Matmul, axes: &[usize], num_heads: usize) -> Result<Vec<usize>, Error> {
         match *axes {
-            [batch_heads, rows, cols]
-                if num_heads > 0 && batch_heads % num_heads == 0 && self.shape(op.rhs).rank() == 3 =>
-            {
+            [batch_heads, rows, cols] if num_heads > 0 && batch_heads % num_heads == 0 => {
                 Ok(vec![batch_heads / num_heads, rows, checked_product(name, num_heads, cols)?])
             }
             _ => {

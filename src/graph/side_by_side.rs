@@ -23,14 +23,17 @@ impl Graph {
             let made = joined.map_or(id, |(product, _)| product);
             match self.made_by(made) {
                 _ if products.contains(&id) || split(id).is_some() => {}
-                Some(Op::Matmul(op)) if self.value(op.rhs).shape.rank() == 3 => {
+                Some(Op::Matmul(op)) if self.is_batched(op) => {
                     let mut op = op.clone();
-                    let [lhs, rhs] = [op.lhs, op.rhs].map(split);
-                    (op.lhs, op.heads.lhs) =
-                        lhs.map_or((op.lhs, op.heads.lhs), |(tensor, heads)| (tensor, Some(heads)));
-                    (op.rhs, op.heads.rhs) =
-                        rhs.map_or((op.rhs, op.heads.rhs), |(tensor, heads)| (tensor, Some(heads)));
-                    op.heads.output = joined.map_or(op.heads.output, |(_, num_heads)| Some(num_heads));
+                    if let Some((tensor, heads)) = split(op.lhs) {
+                        (op.lhs, op.heads.lhs) = (tensor, Some(heads));
+                    }
+                    if let Some((tensor, heads)) = split(op.rhs) {
+                        (op.rhs, op.heads.rhs) = (tensor, Some(heads));
+                    }
+                    if let Some((_, num_heads)) = joined {
+                        op.heads.output = Some(num_heads);
+                    }
                     let Op::Matmul(op) = Op::Matmul(op).on(&copy.ids) else {
                         unreachable!("an op should stay what it is");
                     };
@@ -45,7 +48,7 @@ impl Graph {
     /// Where the heads of a transposition stand side by side, if none but products read what it gives.
     fn readable(&self, id: ValueId) -> Option<(ValueId, HeadColumns)> {
         let Op::TransposeQkv(TransposeHeads { input, num_heads }) = *self.made_by(id)? else { return None };
-        let multiplies = |op: &Op| matches!(op, Op::Matmul(op) if self.value(op.rhs).shape.rank() == 3);
+        let multiplies = |op: &Op| matches!(op, Op::Matmul(op) if self.is_batched(op));
         let mut readers = self.nodes().iter().map(|node| &node.op).filter(|op| op.operands().contains(&Some(id)));
         let width = *self.value(input).shape.axes().last()?;
         let heads = HeadColumns { first: 0, num_heads, head_dim: width / num_heads };
@@ -56,7 +59,12 @@ impl Graph {
     fn joinable(&self, id: ValueId) -> Option<(ValueId, usize)> {
         let Source::Node(index) = self.value(id).source else { return None };
         let Op::TransposeOutput(TransposeHeads { input, num_heads }) = self.nodes()[index].op else { return None };
-        let multiplies = |op: &Matmul| self.value(op.rhs).shape.rank() == 3 && op.heads.output.is_none();
+        let multiplies = |op: &Matmul| self.is_batched(op) && op.heads.output.is_none();
         matches!(self.only_used_by(input)?, Op::Matmul(op) if multiplies(op)).then_some((input, num_heads))
+    }
+
+    /// Whether a product has a right matrix for each left one, or for each few.
+    fn is_batched(&self, op: &Matmul) -> bool {
+        self.value(op.rhs).shape.rank() == 3
     }
 }

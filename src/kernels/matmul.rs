@@ -99,6 +99,12 @@ impl Sizes {
     }
 }
 
+/// Heads, and the distances between entries, heads and rows, as the shaders take them.
+pub(super) fn places(matrices: &Matrices) -> [u32; 4] {
+    let Matrices { num_heads, entry_stride, head_stride, row_stride, .. } = *matrices;
+    [size(num_heads), wrapped(entry_stride as u64), size(head_stride), size(row_stride)]
+}
+
 fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
     let applies = |name: &str| match name {
         "matmul_register_vec4" => sizes.in_fours(),
@@ -136,6 +142,9 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     };
     let tiles = rows.div_ceil(tile[0]) as u64 * cols.div_ceil(tile[1]) as u64;
     let workgroups = fold(tiles * batches as u64, request.profile);
+    let [lhs_heads, lhs_entry_stride, lhs_head_stride, lhs_row_stride] = places(&lhs);
+    let [rhs_heads, rhs_entry_stride, rhs_head_stride, rhs_row_stride] = places(&rhs);
+    let [out_heads, out_entry_stride, out_head_stride, out_row_stride] = places(&out);
     let params = Params {
         batch_start: size(block.batches.start),
         row_start: wrapped(block.rows.start as u64),
@@ -145,18 +154,18 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         rows: size(rows),
         cols: size(cols),
         inner: size(inner),
-        lhs_heads: size(lhs.num_heads),
-        lhs_entry_stride: wrapped(lhs.entry_stride as u64),
-        lhs_head_stride: size(lhs.head_stride),
-        lhs_row_stride: size(lhs.row_stride),
-        rhs_heads: size(rhs.num_heads),
-        rhs_entry_stride: wrapped(rhs.entry_stride as u64),
-        rhs_head_stride: size(rhs.head_stride),
-        rhs_row_stride: size(rhs.row_stride),
-        out_heads: size(out.num_heads),
-        out_entry_stride: wrapped(out.entry_stride as u64),
-        out_head_stride: size(out.head_stride),
-        out_row_stride: size(out.row_stride),
+        lhs_heads,
+        lhs_entry_stride,
+        lhs_head_stride,
+        lhs_row_stride,
+        rhs_heads,
+        rhs_entry_stride,
+        rhs_head_stride,
+        rhs_row_stride,
+        out_heads,
+        out_entry_stride,
+        out_head_stride,
+        out_row_stride,
         lhs_base: lhs_base.wrapping_add(wrapped(lhs.first as u64)),
         rhs_base: rhs_base.wrapping_add(wrapped(rhs.first as u64)),
         bias_base,

@@ -50,6 +50,9 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let lanes = texels::lanes(request.profile);
     let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
     let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
+    let [lhs_heads, lhs_entry_stride, lhs_head_stride, lhs_row_stride] = matmul::places(&lhs);
+    let [rhs_heads, rhs_entry_stride, rhs_head_stride, rhs_row_stride] = matmul::places(&rhs);
+    let [out_heads, out_entry_stride, out_head_stride, out_row_stride] = matmul::places(&out);
     let params = Params {
         batch_start: size(block.batches.start),
         row_start: wrapped(block.rows.start as u64),
@@ -60,19 +63,19 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         cols: size(block.cols.len()),
         inner: size(graph.inner(op)),
         lhs_first: size(lhs.first),
-        lhs_heads: size(lhs.num_heads),
-        lhs_entry_stride: wrapped(lhs.entry_stride as u64),
-        lhs_head_stride: size(lhs.head_stride),
-        lhs_row_stride: size(lhs.row_stride),
+        lhs_heads,
+        lhs_entry_stride,
+        lhs_head_stride,
+        lhs_row_stride,
         rhs_first: size(rhs.first),
-        rhs_heads: size(rhs.num_heads),
-        rhs_entry_stride: wrapped(rhs.entry_stride as u64),
-        rhs_head_stride: size(rhs.head_stride),
-        rhs_row_stride: size(rhs.row_stride),
-        out_heads: size(out.num_heads),
-        out_entry_stride: wrapped(out.entry_stride as u64),
-        out_head_stride: size(out.head_stride),
-        out_row_stride: size(out.row_stride),
+        rhs_heads,
+        rhs_entry_stride,
+        rhs_head_stride,
+        rhs_row_stride,
+        out_heads,
+        out_entry_stride,
+        out_head_stride,
+        out_row_stride,
         lhs_base,
         bias_base,
         out_base,

@@ -22,14 +22,8 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
         return Ok(fused);
     }
     let users: BTreeSet<String> = options.tensors.keys().cloned().collect();
-    let fused = fused.side_by_side(&|graph, id| {
-        let value = graph.value(id);
-        let axes = value.shape.axes();
-        let bytes = axes[1..].iter().fold(4_u64, |bytes, &axis| bytes.saturating_mul(axis as u64));
-        // Packed with two others, a batch entry of it can be seen at once. What lies in a user's buffer may be written too.
-        bytes.saturating_mul(3) <= profile.max_binding_bytes && !users.contains(&value.name)
-    })?;
-    fused.packed(&users, profile.max_binding_bytes)
+    let joined = fused.side_by_side(&|graph, id| can_stay_joined(graph, id, &users, profile))?;
+    joined.packed(&users, profile.max_binding_bytes)
 }
 
 fn check_names(preferred: &[&'static str]) -> Result<(), Error> {
@@ -54,6 +48,14 @@ fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options:
         Fuse::Auto => gains && !asks_weights && !writes_what_it_reads(graph, attention, options),
     };
     wanted && sees_all_keys(graph, attention, profile) && kernels::attention::streams(graph, attention, profile)
+}
+
+/// Whether products can take heads from a tensor that joins them, or put them there: one binding can hold a batch entry of
+/// it, packed with two others, and it is not in a user's buffer, which may be that of another operand.
+fn can_stay_joined(graph: &Graph, id: ValueId, users: &BTreeSet<String>, profile: &DeviceProfile) -> bool {
+    let value = graph.value(id);
+    let bytes = value.shape.axes()[1..].iter().fold(4_u64, |bytes, &axis| bytes.saturating_mul(axis as u64));
+    bytes.saturating_mul(3) <= profile.max_binding_bytes && !users.contains(&value.name)
 }
 
 /// How the keys of an attention are shared out among workgroups, if they are.

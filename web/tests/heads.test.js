@@ -287,8 +287,10 @@ test("the proof counts every number, and says it head by head", async () => {
   assert.ok(Math.max(...errors) > 0);
 });
 
-test("another sentence is read", async () => {
+test("another sentence is read, under the same masks", async () => {
+  await recomputed(page, () => page.check("#causal"));
   await recomputed(page, () => page.selectOption("#sentence", "1"));
+  assert.ok(new URLSearchParams(new URL(page.url()).hash.slice(1)).has("causal"));
   assert.match(await text("#strip"), /keys[\s\S]*cabinet/);
   const { keys } = await mapInView(page);
   assert.equal(keys.length, 14);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Engine, NAMES, StepPlan, StepShape};
 use crate::attention::build::{linear, sequences};
 use crate::attention::cache::{Store, shape as cache_shape};
+use crate::attention::config::at_least_one;
 use crate::attention::run::check_no_tensors;
 use crate::attention::{CacheOptions, CallShape, HeadSizes, KvCache, MultiHeadAttention};
 use crate::device::Device;
@@ -78,7 +79,7 @@ impl MultiHeadAttention {
 
     /// Heads and widths of a step.
     pub(in crate::attention) fn step_sizes(&self, batch: usize, shape: &StepShape) -> Result<HeadSizes, Error> {
-        crate::attention::config::at_least_one("the number of rows of a step", shape.rows)?;
+        at_least_one("the number of rows of a step", shape.rows)?;
         if self.weights().is_some_and(|weights| weights.bias_k.is_some()) {
             let sentence = "a layer with a learned key (bias_k) has no cache: the key would stand after every new row";
             return Err(Error::Invalid(sentence.into()));

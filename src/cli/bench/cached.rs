@@ -1,7 +1,6 @@
 //! One step of a cache that is full but for it: the keys and values of a scenario, the last of them new.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use multihead::{
     CacheOptions, CacheStorage, Device, Error, Gpu, HostTensor, KvCache, MultiHeadAttention, RunOutput, StepInputs,
@@ -11,17 +10,13 @@ use web_time::Instant;
 
 use super::Line;
 use super::against::against;
-use super::measure::{self, Timing, median};
+use super::measure::{Samples, Timing};
 use super::peer::Peer;
 use super::scenario::{Scenario, Work};
 use super::verify::Expected;
 
 /// Rows that are cached at once: the more, the longer the prompt's plan takes to compile.
 const CHUNK: usize = 256;
-
-/// Enough steps to see the spread.
-const MOST_RUNS: usize = 25;
-const ENOUGH: Duration = Duration::from_millis(1500);
 
 pub(super) async fn line<'a>(
     gpu: &'a Gpu,
@@ -42,7 +37,7 @@ pub(super) async fn line<'a>(
     let output = BTreeMap::from([("joined".to_owned(), first.output)]);
     let expected = Expected::of(scenario, work)?;
     let verdict = expected.judge(&RunOutput { outputs: output, timing: first.timing })?;
-    let Timing { median_ms, with_io_ms, spread_ms, record_us } = time(gpu, &step, &mut cache, &last).await?;
+    let Timing { median_ms, with_io_ms, spread_ms, record_us } = time(gpu, &step, &mut cache, &last, scenario).await?;
     let plan = step.plan().ok_or_else(missing)?;
     let peers = against(gpu, plan, scenario, work, &expected, peers)?;
     let ops: Vec<_> = plan.graph().nodes().iter().map(|node| node.op.name()).collect();
@@ -65,26 +60,23 @@ pub(super) async fn line<'a>(
 }
 
 /// Steps again and again at the same place: what is encoded reads the lengths of the last run.
-async fn time(gpu: &Gpu, step: &StepPlan, cache: &mut KvCache, last: &StepInputs) -> Result<Timing, Error> {
+async fn time(
+    gpu: &Gpu,
+    step: &StepPlan,
+    cache: &mut KvCache,
+    last: &StepInputs,
+    scenario: &Scenario,
+) -> Result<Timing, Error> {
     let plan = step.plan().ok_or_else(|| Error::Invalid("the step runs on the CPU".into()))?;
-    let (mut computing, mut recording, mut with_io) = (Vec::new(), Vec::new(), Vec::new());
-    let start = Instant::now();
-    while computing.len() < 3 || (computing.len() < MOST_RUNS && start.elapsed() < ENOUGH) {
-        let [record, done] = measure::submit(gpu, plan)?;
-        recording.push(record);
-        computing.push(done);
+    let mut samples = Samples::new(scenario);
+    while samples.are_too_few() {
+        samples.submit(gpu, plan)?;
         cache.truncate(0, cache.lengths()[0] - 1)?;
         let before = Instant::now();
         step.run(cache, last).await?;
-        with_io.push(before.elapsed().as_secs_f64());
+        samples.with_io.push(before.elapsed().as_secs_f64());
     }
-    let spread = computing.iter().copied().fold(0.0, f64::max) - computing.iter().copied().fold(f64::MAX, f64::min);
-    Ok(Timing {
-        median_ms: median(&mut computing) * 1e3,
-        with_io_ms: median(&mut with_io) * 1e3,
-        spread_ms: spread * 1e3,
-        record_us: median(&mut recording) * 1e6,
-    })
+    Ok(samples.timing())
 }
 
 /// One query row, (1, Lk, ·) keys and values.

@@ -22,26 +22,56 @@ const RUNS_OF_LARGE: RangeInclusive<usize> = 1..=1;
 const ENOUGH: Duration = Duration::from_millis(1500);
 
 pub(super) async fn time(gpu: &Gpu, plan: &Plan, work: &Work, scenario: &Scenario) -> Result<Timing, Error> {
-    let (mut computing, mut recording, mut with_io) = (Vec::new(), Vec::new(), Vec::new());
-    let start = Instant::now();
-    let runs = if scenario.large { RUNS_OF_LARGE } else { RUNS };
-    while computing.len() < *runs.start() || (computing.len() < *runs.end() && start.elapsed() < ENOUGH) {
-        let [record, done] = submit(gpu, plan)?;
-        recording.push(record);
-        computing.push(done);
-        if with_io.len() < *runs.start() {
+    let mut samples = Samples::new(scenario);
+    while samples.are_too_few() {
+        samples.submit(gpu, plan)?;
+        if samples.with_io.len() < *samples.runs.start() {
             let before = Instant::now();
             plan.run(&work.inputs()).await?;
-            with_io.push(before.elapsed().as_secs_f64());
+            samples.with_io.push(before.elapsed().as_secs_f64());
         }
     }
-    let spread = computing.iter().copied().fold(0.0, f64::max) - computing.iter().copied().fold(f64::MAX, f64::min);
-    Ok(Timing {
-        median_ms: median(&mut computing) * 1e3,
-        with_io_ms: median(&mut with_io) * 1e3,
-        spread_ms: spread * 1e3,
-        record_us: median(&mut recording) * 1e6,
-    })
+    Ok(samples.timing())
+}
+
+/// Seconds of runs so far.
+pub(super) struct Samples {
+    start: Instant,
+    runs: RangeInclusive<usize>,
+    computing: Vec<f64>,
+    recording: Vec<f64>,
+    pub(super) with_io: Vec<f64>,
+}
+
+impl Samples {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let runs = if scenario.large { RUNS_OF_LARGE } else { RUNS };
+        let (computing, recording, with_io) = (Vec::new(), Vec::new(), Vec::new());
+        Self { start: Instant::now(), runs, computing, recording, with_io }
+    }
+
+    pub(super) fn are_too_few(&self) -> bool {
+        let count = self.computing.len();
+        count < *self.runs.start() || (count < *self.runs.end() && self.start.elapsed() < ENOUGH)
+    }
+
+    /// Runs a ready plan.
+    pub(super) fn submit(&mut self, gpu: &Gpu, plan: &Plan) -> Result<(), Error> {
+        let [record, done] = submit(gpu, plan)?;
+        self.recording.push(record);
+        self.computing.push(done);
+        Ok(())
+    }
+
+    pub(super) fn timing(mut self) -> Timing {
+        let [least, most] = [f64::min, f64::max].map(|of| self.computing.iter().copied().reduce(of).unwrap_or(0.0));
+        Timing {
+            median_ms: median(&mut self.computing) * 1e3,
+            with_io_ms: median(&mut self.with_io) * 1e3,
+            spread_ms: (most - least) * 1e3,
+            record_us: median(&mut self.recording) * 1e6,
+        }
+    }
 }
 
 /// Median seconds of a computation, of a burst as long as that of a peer (peers/peer.py).
@@ -56,7 +86,7 @@ pub(super) fn burst(gpu: &Gpu, plan: &Plan) -> Result<f64, Error> {
 }
 
 /// Seconds until a ready plan is submitted, and until it is done.
-pub(super) fn submit(gpu: &Gpu, plan: &Plan) -> Result<[f64; 2], Error> {
+fn submit(gpu: &Gpu, plan: &Plan) -> Result<[f64; 2], Error> {
     let start = Instant::now();
     let mut encoder = gpu.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     plan.encode(&mut encoder)?;

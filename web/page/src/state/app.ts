@@ -129,9 +129,11 @@ export class App {
   }
 
   async chooseSentence(sentence: number): Promise<void> {
-    const { locked } = this.#state.view.source === "model" ? this.#state.view : DEFAULT_VIEW;
+    // Between sentences masks stay, so that they can be compared.
+    const another = this.#state.view.source !== "model";
+    const { locked } = another ? DEFAULT_VIEW : this.#state.view;
     this.setView({ source: "model", sentence, entry: 0, query: null, locked });
-    await this.#openSource(true);
+    await this.#openSource(another);
   }
 
   async chooseRandom(random: View["random"]): Promise<void> {
