@@ -89,9 +89,9 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var query_texels: texture_2d<f32>;
-@group(0) @binding(2) var key_texels: texture_2d<f32>;
-@group(0) @binding(3) var value_texels: texture_2d<f32>;
+@group(0) @binding(1) var query_texels: texture_storage_2d<rgba32float, read>;
+@group(0) @binding(2) var key_texels: texture_storage_2d<rgba32float, read>;
+@group(0) @binding(3) var value_texels: texture_storage_2d<rgba32float, read>;
 @group(0) @binding(4) var<storage, read> valid_lens: array<u32>;
 @group(0) @binding(5) var<storage, read> attend_mask: array<u32>;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
@@ -140,19 +140,19 @@ fn texel(word: u32) -> vec2<u32> {
 // Four words of a query's, a key's, a value's part of a head, from group `four` on.
 fn load_query(entry: u32, row: Row, four: u32) -> vec4<f32> {
     let line = (entry * params.all_rows + row.query) * params.query_stride + params.query_first;
-    return textureLoad(query_texels, texel(line + row.head * params.head_dim + four * 4u), 0);
+    return textureLoad(query_texels, texel(line + row.head * params.head_dim + four * 4u));
 }
 
 fn load_key(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
     let line = (entry * params.columns + min(key, params.columns - 1u)) * params.key_stride + params.key_first;
-    return textureLoad(key_texels, texel(line + kv_head * params.head_dim + four * 4u), 0);
+    return textureLoad(key_texels, texel(line + kv_head * params.head_dim + four * 4u));
 }
 
 fn load_value(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
     // The last part may end behind the head; its sums are not stored.
     let inside = min(four * 4u, params.value_dim - 4u);
     let line = (entry * params.columns + min(key, params.columns - 1u)) * params.value_stride + params.value_first;
-    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + inside), 0);
+    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + inside));
 }
 
 // Truth values of 32 keys from `key` on, lowest bit first.

@@ -18,12 +18,12 @@ override LHS_TEXELS: bool = true;
 override TRANSPOSE_RHS: bool = false;
 override SKIP_HIDDEN: bool = false;
 const LANES: u32 = 8u;
-const ROWS: u32 = 32u;
+const ROWS: u32 = 16u;
 const COLS: u32 = 2u;
-// Rows in groups of four; loads of `lhs`; matrices of sums.
+// Rows in groups of four; loads of `lhs`; groups of four sums.
 const FOURS: u32 = ROWS / 4u;
 const LOADS: u32 = ROWS / LANES;
-const SUMS: u32 = FOURS * COLS;
+const SUMS: u32 = ROWS * COLS;
 // A hidden key's weight: −0.
 const HIDDEN: u32 = 0x80000000u;
 // The bits that infinities and NaN have all set.
@@ -66,8 +66,8 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> lhs: array<vec4<f32>>;
-@group(0) @binding(2) var lhs_texels: texture_2d<f32>;
-@group(0) @binding(3) var rhs_texels: texture_2d<f32>;
+@group(0) @binding(2) var lhs_texels: texture_storage_2d<rgba32float, read>;
+@group(0) @binding(3) var rhs_texels: texture_storage_2d<rgba32float, read>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;
 @group(0) @binding(6) var out_texels: texture_storage_2d<rgba32float, write>;
@@ -91,7 +91,7 @@ fn load_lhs(lhs_start: u32, row: u32, k: u32) -> vec4<f32> {
     let line = params.row_start + min(row, params.rows - 1u);
     let word = lhs_start + line * params.lhs_row_stride + k;
     if LHS_TEXELS {
-        return textureLoad(lhs_texels, texel(word), 0);
+        return textureLoad(lhs_texels, texel(word));
     }
     return lhs[(params.lhs_base + word) / 4u];
 }
@@ -107,10 +107,10 @@ fn load_rhs(rhs_start: u32, k: u32, col: u32) -> mat4x4<f32> {
         first = rhs_start + inside * stride + k;
     }
     let block = mat4x4<f32>(
-        textureLoad(rhs_texels, texel(first), 0),
-        textureLoad(rhs_texels, texel(first + stride), 0),
-        textureLoad(rhs_texels, texel(first + 2u * stride), 0),
-        textureLoad(rhs_texels, texel(first + 3u * stride), 0),
+        textureLoad(rhs_texels, texel(first)),
+        textureLoad(rhs_texels, texel(first + stride)),
+        textureLoad(rhs_texels, texel(first + 2u * stride)),
+        textureLoad(rhs_texels, texel(first + 3u * stride)),
     );
     if TRANSPOSE_RHS {
         return transpose(block);
@@ -199,8 +199,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let rhs_start = params.rhs_first
         + start_of(right_matrix, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
     let out_start = start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
-    // sums[f · COLS + c][i] = out[batch][row + 4f + i][column group c]
-    var sums: array<mat4x4<f32>, SUMS>;
+    // sums[r · COLS + c] = out[batch][row + r][column group c]
+    var sums: array<vec4<f32>, SUMS>;
     var met_no_number = false;
     for (var k = 0u; k < params.inner; k += 4u) {
         var right: array<mat4x4<f32>, COLS>;
@@ -217,29 +217,23 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                 );
             }
         }
-        var left: array<vec4<f32>, LOADS>;
         for (var g = 0u; g < LOADS; g++) { // unroll
-            left[g] = load_lhs(lhs_start, row + g * LANES + lane, k);
-        }
-        for (var f = 0u; f < FOURS; f++) { // unroll
-            let x = mat4x4<f32>(
-                subgroupShuffle(left[f * 4u / LANES], (f * 4u) % LANES),
-                subgroupShuffle(left[f * 4u / LANES], (f * 4u) % LANES + 1u),
-                subgroupShuffle(left[f * 4u / LANES], (f * 4u) % LANES + 2u),
-                subgroupShuffle(left[f * 4u / LANES], (f * 4u) % LANES + 3u),
-            );
-            for (var c = 0u; c < COLS; c++) { // unroll
-                sums[f * COLS + c] += right[c] * x;
+            let own = load_lhs(lhs_start, row + g * LANES + lane, k);
+            for (var j = 0u; j < LANES; j++) { // unroll
+                let left = subgroupShuffle(own, j);
+                for (var c = 0u; c < COLS; c++) { // unroll
+                    // One sum after the other: as a product of matrices sixteen would be under way, more than registers.
+                    let first = right[c][0] * left.x + right[c][1] * left.y;
+                    sums[(g * LANES + j) * COLS + c] += first + right[c][2] * left.z + right[c][3] * left.w;
+                }
             }
         }
     }
     for (var c = 0u; c < COLS; c++) { // unroll
         let col = first_col + c * LANES * 4u;
         let added = load_bias(col);
-        for (var f = 0u; f < FOURS; f++) { // unroll
-            for (var i = 0u; i < 4u; i++) { // unroll
-                store(out_start, row + f * 4u + i, col, sums[f * COLS + c][i] + added);
-            }
+        for (var r = 0u; r < ROWS; r++) { // unroll
+            store(out_start, row + r, col, sums[r * COLS + c] + added);
         }
     }
     if SKIP_HIDDEN {

@@ -29,7 +29,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var input_texels: texture_2d<f32>;
+@group(0) @binding(1) var input_texels: texture_storage_2d<rgba32float, read>;
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;
 @group(0) @binding(3) var out_texels: texture_storage_2d<rgba32float, write>;
 
@@ -68,7 +68,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     if !places.inside {
         return;
     }
-    let words = textureLoad(input_texels, texel(places.split), 0);
+    let words = textureLoad(input_texels, texel(places.split));
     if OUT_TEXELS {
         textureStore(out_texels, texel(places.side_by_side), words);
     } else {

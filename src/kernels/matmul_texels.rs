@@ -38,7 +38,7 @@ params! {
 }
 
 /// Rows of a tile, and groups of four columns in each lane.
-const ROWS: usize = 32;
+const ROWS: usize = 16;
 const COLS: usize = 2;
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {

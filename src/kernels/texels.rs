@@ -11,8 +11,12 @@ use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
-/// Words in a row of such a texture.
+/// Words that a row of such a texture holds.
 pub(crate) const ROW_WORDS: usize = 4096;
+
+/// Words of a row that hold nothing. Without them the rows of a matrix of 1024 columns lie 4 KiB apart, and fall on one
+/// another in a cache that tells addresses apart by their last twelve bits.
+pub(crate) const PADDING_WORDS: usize = 16;
 
 /// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
 const MOST_STAGED_BYTES: u64 = 16 << 20;
@@ -52,6 +56,11 @@ pub(crate) const FEWEST_ROWS: u32 = 3;
 pub(crate) fn rows(graph: &Graph, id: ValueId) -> u32 {
     let rows = u32::try_from(graph.value(id).len().div_ceil(ROW_WORDS)).unwrap_or(u32::MAX);
     rows.saturating_add(rows.is_power_of_two().into()).max(FEWEST_ROWS)
+}
+
+/// Bytes of a texture.
+pub(crate) fn bytes(rows: u32) -> u64 {
+    u64::from(rows) * (ROW_WORDS + PADDING_WORDS) as u64 * 4
 }
 
 /// The values that lie in textures. Inputs among them lie in buffers too, from which they are copied.

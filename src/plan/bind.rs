@@ -189,19 +189,16 @@ fn binding_type(slot: Slot) -> wgpu::BindingType {
         has_dynamic_offset: false,
         min_binding_size: None,
     };
+    let texels = |access| wgpu::BindingType::StorageTexture {
+        access,
+        format: wgpu::TextureFormat::Rgba32Float,
+        view_dimension: wgpu::TextureViewDimension::D2,
+    };
     match slot {
         Slot::Read(_) => buffer(true),
         Slot::Write => buffer(false),
-        Slot::ReadTexels(_) => wgpu::BindingType::Texture {
-            sample_type: wgpu::TextureSampleType::Float { filterable: false },
-            view_dimension: wgpu::TextureViewDimension::D2,
-            multisampled: false,
-        },
-        Slot::WriteTexels => wgpu::BindingType::StorageTexture {
-            access: wgpu::StorageTextureAccess::WriteOnly,
-            format: wgpu::TextureFormat::Rgba32Float,
-            view_dimension: wgpu::TextureViewDimension::D2,
-        },
+        Slot::ReadTexels(_) => texels(wgpu::StorageTextureAccess::ReadOnly),
+        Slot::WriteTexels => texels(wgpu::StorageTextureAccess::WriteOnly),
     }
 }
 

@@ -103,16 +103,13 @@ impl Program {
     /// Bytes of all buffers and textures, alive at once: parameters, inputs, outputs and intermediates.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let own = self.own.iter().map(|(_, bytes)| bytes);
-        let textures = self.textures.rows.iter().map(|&rows| u64::from(rows) * ROW_BYTES);
+        let textures = self.textures.rows.iter().map(|&rows| texels::bytes(rows));
         own.chain(&self.shared).sum::<u64>() + textures.sum::<u64>()
     }
 }
 
 /// Compilers of some platforms find a word by a 32-bit count of bytes.
 const MOST_BINDING_BYTES: u64 = 1 << 31;
-
-/// Bytes in a row of a texture.
-pub(crate) const ROW_BYTES: u64 = texels::ROW_WORDS as u64 * 4;
 
 /// Where in a user's buffer a value lies: its first byte, and the end of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

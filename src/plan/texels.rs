@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::program::{ROW_BYTES, Textures};
+use super::program::Textures;
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::graph::{Graph, Source, ValueId};
-use crate::kernels::texels::{FEWEST_ROWS, ROW_WORDS};
+use crate::kernels::texels::{FEWEST_ROWS, PADDING_WORDS, ROW_WORDS};
 
 /// Bytes of a texel: four words.
 const TEXEL_BYTES: u64 = 16;
-/// Texels in a row.
-const ROW_TEXELS: u32 = 1024;
+/// Texels in a row that hold words, and their bytes.
+const ROW_TEXELS: u32 = ROW_WORDS as u32 / 4;
+const ROW_BYTES: u64 = ROW_WORDS as u64 * 4;
+/// Texels of a row, with those that hold nothing.
+const WIDTH: u32 = ROW_TEXELS + PADDING_WORDS as u32 / 4;
 
 /// Textures, and which value lies in which.
 #[derive(Debug)]
@@ -99,12 +102,12 @@ async fn texture(gpu: &Gpu, rows: u32) -> Result<wgpu::Texture, Error> {
     let label = format!("mha.texels {rows} rows");
     let descriptor = wgpu::TextureDescriptor {
         label: Some(&label),
-        size: wgpu::Extent3d { width: ROW_TEXELS, height: rows, depth_or_array_layers: 1 },
+        size: wgpu::Extent3d { width: WIDTH, height: rows, depth_or_array_layers: 1 },
         mip_level_count: 1,
         sample_count: 1,
         dimension: wgpu::TextureDimension::D2,
         format: wgpu::TextureFormat::Rgba32Float,
-        usage: Usage::TEXTURE_BINDING | Usage::STORAGE_BINDING | Usage::COPY_DST,
+        usage: Usage::STORAGE_BINDING | Usage::COPY_DST,
         view_formats: &[],
     };
     gpu.guarded(&label, |device| device.create_texture(&descriptor)).await
