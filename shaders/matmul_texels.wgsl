@@ -182,12 +182,13 @@ fn store_visible(starts: Starts, row: u32, col: u32, added: vec4<f32>) {
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocation_id) lane: u32) {
-    let tiles_across = (params.cols + LANES * COLS * 4u - 1u) / (LANES * COLS * 4u);
-    let tiles = tiles_across * ((params.rows + ROWS - 1u) / ROWS);
+    let tiles_down = (params.rows + ROWS - 1u) / ROWS;
+    let tiles = tiles_down * ((params.cols + LANES * COLS * 4u - 1u) / (LANES * COLS * 4u));
     let index = workgroup.y * params.grid_width + workgroup.x;
+    // One column of tiles after the other: what they read of `rhs` stays in a cache, `lhs` passes by row by row.
     let tile = index % tiles;
-    let row = tile / tiles_across * ROWS;
-    let first_col = tile % tiles_across * LANES * COLS * 4u + lane * 4u;
+    let row = tile % tiles_down * ROWS;
+    let first_col = tile / tiles_down * LANES * COLS * 4u + lane * 4u;
     // The grid is folded into two dimensions and may have workgroups to spare.
     if index / tiles >= params.batches {
         return;
