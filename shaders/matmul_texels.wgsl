@@ -7,7 +7,9 @@
 // One invocation = COLS groups of four columns of every row; it loads four words of its own rows of `lhs` and hands
 // them round.
 // Chosen on llvmpipe, Mesa's CPU adapter. There a load from a buffer is a loop over the lanes that puts words into a
-// vector one by one through memory, and a load from a texture is not: it is five times as fast. No barrier, no
+// vector one by one through memory, and a load from a texture is not: it is five times as fast. The textures are bound
+// as storage: a load from a sampled one works out a level of detail in every lane, for more than half of its time. The
+// tile is small, so that what a round does fits what a processor keeps of decoded instructions. No barrier, no
 // workgroup memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
 // A hidden weight (−0, of SKIP_HIDDEN) takes no part: what is no number in `rhs` counts as 0 first, and a tile that met
 // any is summed once more, product by product.
@@ -85,27 +87,31 @@ fn start_of(matrix: u32, heads: u32, entry_stride: u32, head_stride: u32) -> u32
 
 // --- End of the start ---
 
-// lhs[batch][row][k .. k + 4]
-fn load_lhs(lhs_start: u32, row: u32, k: u32) -> vec4<f32> {
+// Where lhs[batch][row] starts.
+fn lhs_line(lhs_start: u32, row: u32) -> u32 {
     // Rows past the block's end repeat its last one; their sums are not stored.
-    let line = params.row_start + min(row, params.rows - 1u);
-    let word = lhs_start + line * params.lhs_row_stride + k;
-    if LHS_TEXELS {
-        return textureLoad(lhs_texels, texel(word));
-    }
-    return lhs[(params.lhs_base + word) / 4u];
+    return lhs_start + (params.row_start + min(row, params.rows - 1u)) * params.lhs_row_stride;
 }
 
-// Column i of the block is rhs[batch / group][k + i][col .. col + 4].
-fn load_rhs(rhs_start: u32, k: u32, col: u32) -> mat4x4<f32> {
+// Where column `col` of rhs[batch / group] starts.
+fn rhs_column(rhs_start: u32, col: u32) -> u32 {
     // Columns past the block's end repeat its last ones; their sums are not stored.
     let inside = params.col_start + min(col, params.cols - 4u);
-    // Four rows of `rhs` are along K, or along N.
-    let stride = params.rhs_row_stride;
-    var first = rhs_start + k * stride + inside;
-    if TRANSPOSE_RHS {
-        first = rhs_start + inside * stride + k;
+    return rhs_start + select(inside, inside * params.rhs_row_stride, TRANSPOSE_RHS);
+}
+
+// lhs[batch][row][k .. k + 4], of the row that starts at `line`
+fn load_lhs(line: u32, base: u32, k: u32) -> vec4<f32> {
+    if LHS_TEXELS {
+        return textureLoad(lhs_texels, texel(line + k));
     }
+    return lhs[(base + line + k) / 4u];
+}
+
+// Column i of the block is rhs[batch / group][k + i][col .. col + 4], of the column that starts at `column`.
+fn load_rhs(column: u32, stride: u32, k: u32) -> mat4x4<f32> {
+    // Four rows of `rhs` are along K, or along N.
+    let first = column + select(k * stride, k, TRANSPOSE_RHS);
     let block = mat4x4<f32>(
         textureLoad(rhs_texels, texel(first)),
         textureLoad(rhs_texels, texel(first + stride)),
@@ -168,9 +174,9 @@ struct Starts {
 fn store_visible(starts: Starts, row: u32, col: u32, added: vec4<f32>) {
     var sums: array<vec4<f32>, 4>;
     for (var k = 0u; k < params.inner; k += 4u) {
-        let right = load_rhs(starts.rhs, k, col);
+        let right = load_rhs(rhs_column(starts.rhs, col), params.rhs_row_stride, k);
         for (var i = 0u; i < 4u; i++) { // unroll
-            let weights = load_lhs(starts.lhs, row + i, k);
+            let weights = load_lhs(lhs_line(starts.lhs, row + i), params.lhs_base, k);
             sums[i] += weighed(weights.x, right[0]) + weighed(weights.y, right[1]);
             sums[i] += weighed(weights.z, right[2]) + weighed(weights.w, right[3]);
         }
@@ -182,6 +188,10 @@ fn store_visible(starts: Starts, row: u32, col: u32, added: vec4<f32>) {
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocation_id) lane: u32) {
+    // Read here, where nothing asks yet who takes part: anywhere else the compiler reads a parameter lane by lane.
+    let inner = params.inner;
+    let rhs_stride = params.rhs_row_stride;
+    let lhs_base = params.lhs_base;
     let tiles_down = (params.rows + ROWS - 1u) / ROWS;
     let tiles = tiles_down * ((params.cols + LANES * COLS * 4u - 1u) / (LANES * COLS * 4u));
     let index = workgroup.y * params.grid_width + workgroup.x;
@@ -200,13 +210,21 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let rhs_start = params.rhs_first
         + start_of(right_matrix, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
     let out_start = start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
+    var lines: array<u32, LOADS>;
+    for (var g = 0u; g < LOADS; g++) { // unroll
+        lines[g] = lhs_line(lhs_start, row + g * LANES + lane);
+    }
+    var columns: array<u32, COLS>;
+    for (var c = 0u; c < COLS; c++) { // unroll
+        columns[c] = rhs_column(rhs_start, first_col + c * LANES * 4u);
+    }
     // sums[r · COLS + c] = out[batch][row + r][column group c]
     var sums: array<vec4<f32>, SUMS>;
     var met_no_number = false;
-    for (var k = 0u; k < params.inner; k += 4u) {
+    for (var k = 0u; k < inner; k += 4u) {
         var right: array<mat4x4<f32>, COLS>;
         for (var c = 0u; c < COLS; c++) { // unroll
-            let block = load_rhs(rhs_start, k, first_col + c * LANES * 4u);
+            let block = load_rhs(columns[c], rhs_stride, k);
             right[c] = block;
             if SKIP_HIDDEN {
                 met_no_number = met_no_number || !all_numbers(block);
@@ -219,11 +237,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             }
         }
         for (var g = 0u; g < LOADS; g++) { // unroll
-            let own = load_lhs(lhs_start, row + g * LANES + lane, k);
+            let own = load_lhs(lines[g], lhs_base, k);
             for (var j = 0u; j < LANES; j++) { // unroll
                 let left = subgroupShuffle(own, j);
                 for (var c = 0u; c < COLS; c++) { // unroll
-                    // One sum after the other: as a product of matrices sixteen would be under way, more than registers.
+                    // One sum after the other: a product of matrices would have sixteen under way, more than registers.
                     let first = right[c][0] * left.x + right[c][1] * left.y;
                     sums[(g * LANES + j) * COLS + c] += first + right[c][2] * left.z + right[c][3] * left.w;
                 }

@@ -54,7 +54,7 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 4] = [
+pub(super) static KERNELS: [Kernel; 5] = [
     Kernel {
         name: ROW,
         op: "attention",
@@ -90,6 +90,22 @@ pub(super) static KERNELS: [Kernel; 4] = [
         overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT", "OUT_TEXELS"],
     },
     Kernel {
+        name: TEXELS_WIDE,
+        op: "attention",
+        wgsl: shader!("attention_texels_wide"),
+        slots: &[
+            Slot::ReadTexels(0),
+            Slot::ReadTexels(1),
+            Slot::ReadTexels(2),
+            Slot::Read(3),
+            Slot::Read(6),
+            Slot::Write,
+            Slot::WriteTexels,
+        ],
+        params: Params::LAYOUT,
+        overrides: &["HAS_DROPOUT", "OUT_TEXELS"],
+    },
+    Kernel {
         name: "attention_weights",
         op: "attention_weights",
         wgsl: shader!("attention_weights"),
@@ -114,6 +130,7 @@ const WEIGHTS_BUFFERS: &[Slot] =
     &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Read(4), Slot::Read(5), Slot::Write];
 
 pub(super) const TEXELS: &str = "attention_texels";
+const TEXELS_WIDE: &str = "attention_texels_wide";
 const TILED: &str = "attention_tiled";
 const ROW: &str = "attention_row";
 
@@ -126,6 +143,55 @@ const WEIGHTS_TILE: usize = 16;
 
 /// Words of a query and of a value that one group of four is.
 const FOUR: usize = 4;
+
+/// Lanes that `attention_texels_wide` is written for: a shuffle by a lane that is no constant is one instruction for eight
+/// lanes, and a loop over them otherwise.
+const WIDE_LANES: usize = 8;
+
+/// The widest value whose columns would leave lanes of `attention_texels_wide` without work.
+const NARROW_VALUE: usize = 16;
+
+/// Groups of four sums that a lane of `attention_texels_wide` keeps; rows of its tiles; columns that it takes at most.
+const WIDE_SUMS: usize = 32;
+const WIDE_ROWS: [usize; 2] = [8, 16];
+const WIDE_COLS: usize = 4;
+
+/// How `attention_texels_wide` divides values of this width among lanes and workgroups.
+#[derive(Clone, Copy)]
+struct WideDivision {
+    /// Rows of a tile.
+    rows: usize,
+    /// Groups of four columns of each lane.
+    cols: usize,
+    /// Parts that the values are taken in.
+    value_parts: usize,
+}
+
+impl WideDivision {
+    fn new(group_rows: usize, value_dim: usize) -> Self {
+        let groups = value_dim.div_ceil(FOUR * WIDE_LANES);
+        let value_parts = groups.div_ceil(WIDE_COLS);
+        let cols = groups.div_ceil(value_parts);
+        let [few, many] = WIDE_ROWS;
+        let rows = if group_rows <= few || cols * many > WIDE_SUMS { few } else { many };
+        Self { rows, cols, value_parts }
+    }
+}
+
+/// The kernel that streams an attention from texels.
+pub(super) fn from_texels(
+    graph: &Graph,
+    op: &Attention,
+    profile: &DeviceProfile,
+    preferred: &[&'static str],
+) -> &'static str {
+    let could = texels::lanes(profile) == WIDE_LANES
+        && op.scores.attend_mask.is_none()
+        && op.scores.bias.is_none()
+        && rounds(TEXELS_WIDE, graph, op) <= most_rounds(profile);
+    let gains = widths(op)[1] > NARROW_VALUE && !preferred.contains(&TEXELS);
+    if could && (gains || preferred.contains(&TEXELS_WIDE)) { TEXELS_WIDE } else { TEXELS }
+}
 
 /// How `attention_texels` divides a head of this width: what is unrolled must not be too much text, and what is not must
 /// be worth loading.
@@ -177,6 +243,7 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             let groups = if op.dropout.is_some() { 2 * num_keys + 32 } else { 0 };
             (num_keys / keys + 4) * (1 + rolled) + groups
         }
+        TEXELS_WIDE => (num_keys / 32 + 2) * (1 + head_dim / FOUR + 2 * WIDE_LANES),
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
         _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
     };
@@ -185,8 +252,8 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
 
 /// Whether a kernel for this device streams all keys of an attention.
 pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
-    let from_texels = !op.statistics && texels::could_stream(graph, op, profile);
-    let kernel = if from_texels { TEXELS } else { from_buffers(graph, op, profile) };
+    let reads_texels = !op.statistics && texels::could_stream(graph, op, profile);
+    let kernel = if reads_texels { from_texels(graph, op, profile, &[]) } else { from_buffers(graph, op, profile) };
     rounds(kernel, graph, op) <= most_rounds(profile)
 }
 
@@ -224,6 +291,13 @@ fn form(op: &Attention, request: &Request<'_>) -> Form {
     let operands = [op.scores.query, op.scores.key, op.value];
     if operands.iter().all(|columns| request.texels.contains(&columns.tensor)) {
         let lanes = texels::lanes(request.profile);
+        if from_texels(request.graph, op, request.profile, request.preferred) == TEXELS_WIDE {
+            let group_rows = request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads);
+            let WideDivision { rows, cols, value_parts } = WideDivision::new(group_rows, value_dim);
+            let text_constants =
+                vec![("LANES", size(lanes)), ("LANES_LOG2", lanes.ilog2()), ("ROWS", size(rows)), ("COLS", size(cols))];
+            return Form { kernel: TEXELS_WIDE, text_constants, rows, value_parts };
+        }
         let Division { rows, loads, holds, value_parts } = Division::new(lanes, head_dim, value_dim);
         let text_constants = vec![
             ("LANES", size(lanes)),
@@ -248,9 +322,9 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
     let group_rows = request.block.rows.len() * (num_heads / num_kv_heads);
     let blocks = group_rows.div_ceil(rows) * value_parts * num_kv_heads * request.block.batches.len();
     let workgroups = fold(blocks as u64, request.profile);
-    let mut constants = masks_of(&op.scores);
+    let mut constants = if kernel == TEXELS_WIDE { Vec::new() } else { masks_of(&op.scores) };
     constants.push(("HAS_DROPOUT", op.dropout.is_some()));
-    if kernel == TEXELS {
+    if kernel == TEXELS || kernel == TEXELS_WIDE {
         constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
     }
     let &[ref operands @ .., pattern_base, out_base] = request.bases else {

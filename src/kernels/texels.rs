@@ -139,7 +139,10 @@ impl Question<'_> {
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
             Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),
             // Weights are recovered by a kernel that sums word by word; the statistics must come from sums in that order.
-            Op::Attention(op) => (attention::TEXELS, !op.statistics && could_stream(self.graph, op, self.profile)),
+            Op::Attention(op) => {
+                let name = attention::from_texels(self.graph, op, self.profile, self.preferred);
+                (name, !op.statistics && could_stream(self.graph, op, self.profile))
+            }
             _ => return false,
         };
         let pays = match node.op {
