@@ -11,12 +11,16 @@ use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
-/// Words that a row of such a texture holds.
+/// Texels in a row of such a texture that hold words, and their words.
+pub(crate) const ROW_TEXELS: u32 = 1024;
 pub(crate) const ROW_WORDS: usize = 4096;
 
-/// Words of a row that hold nothing. Without them the rows of a matrix of 1024 columns lie 4 KiB apart, and fall on one
-/// another in a cache that tells addresses apart by their last twelve bits.
-pub(crate) const PADDING_WORDS: usize = 16;
+/// Texels of a row, with a few that hold nothing. Without them the rows of a matrix of 1024 columns lie 4 KiB apart, and
+/// fall on one another in a cache that tells addresses apart by their last twelve bits.
+pub(crate) const WIDTH: u32 = ROW_TEXELS + 4;
+
+/// Bytes of a texel: four words.
+pub(crate) const TEXEL_BYTES: u64 = 16;
 
 /// An input in a buffer is copied to a texture only up to this size: memory is worth more than time beyond.
 const MOST_STAGED_BYTES: u64 = 16 << 20;
@@ -60,7 +64,7 @@ pub(crate) fn rows(graph: &Graph, id: ValueId) -> u32 {
 
 /// Bytes of a texture.
 pub(crate) fn bytes(rows: u32) -> u64 {
-    u64::from(rows) * (ROW_WORDS + PADDING_WORDS) as u64 * 4
+    u64::from(rows) * u64::from(WIDTH) * TEXEL_BYTES
 }
 
 /// The values that lie in textures. Inputs among them lie in buffers too, from which they are copied.

@@ -6,15 +6,10 @@ use super::program::Textures;
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::graph::{Graph, Source, ValueId};
-use crate::kernels::texels::{FEWEST_ROWS, PADDING_WORDS, ROW_WORDS};
+use crate::kernels::texels::{FEWEST_ROWS, ROW_TEXELS, ROW_WORDS, TEXEL_BYTES, WIDTH};
 
-/// Bytes of a texel: four words.
-const TEXEL_BYTES: u64 = 16;
-/// Texels in a row that hold words, and their bytes.
-const ROW_TEXELS: u32 = ROW_WORDS as u32 / 4;
+/// Bytes of a row's words.
 const ROW_BYTES: u64 = ROW_WORDS as u64 * 4;
-/// Texels of a row, with those that hold nothing.
-const WIDTH: u32 = ROW_TEXELS + PADDING_WORDS as u32 / 4;
 
 /// Textures, and which value lies in which.
 #[derive(Debug)]

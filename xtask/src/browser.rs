@@ -93,7 +93,7 @@ fn kernels(root: &Path) -> Result<Vec<String>> {
         let path = entry.context("cannot read shaders/")?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let in_textures = ["subgroup_invocation_id", "texture_2d"].iter().any(|word| text.contains(word));
+        let in_textures = ["subgroup_invocation_id", "texture_storage_2d"].iter().any(|word| text.contains(word));
         if !in_textures && !NOT_COME_TO.contains(&name.as_str()) {
             names.push(name);
         }

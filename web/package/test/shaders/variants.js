@@ -13,7 +13,7 @@ function constantsOf({ overrides, unrolled }) {
 const BOUND = {
   read: { buffer: { type: "read-only-storage" } },
   write: { buffer: { type: "storage" } },
-  "read-texels": { texture: { sampleType: "unfilterable-float" } },
+  "read-texels": { storageTexture: { access: "read-only", format: "rgba32float" } },
   "write-texels": { storageTexture: { access: "write-only", format: "rgba32float" } },
 };
 
