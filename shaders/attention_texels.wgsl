@@ -137,23 +137,25 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-// Four words of a query's, a key's, a value's part of a head, from group `four` on.
-fn load_query(entry: u32, row: Row, four: u32) -> vec4<f32> {
+// --- Where heads start: the same text in both ---
+
+// Where a row's query starts, and where key 0 of a head and value 0 of a group of four columns do.
+fn query_line(entry: u32, row: Row) -> u32 {
     let line = (entry * params.all_rows + row.query) * params.query_stride + params.query_first;
-    return textureLoad(query_texels, texel(line + row.head * params.head_dim + four * 4u));
+    return line + row.head * params.head_dim;
 }
 
-fn load_key(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
-    let line = (entry * params.columns + min(key, params.columns - 1u)) * params.key_stride + params.key_first;
-    return textureLoad(key_texels, texel(line + kv_head * params.head_dim + four * 4u));
+fn first_key_of(entry: u32, kv_head: u32) -> u32 {
+    return entry * params.columns * params.key_stride + params.key_first + kv_head * params.head_dim;
 }
 
-fn load_value(entry: u32, kv_head: u32, key: u32, four: u32) -> vec4<f32> {
+fn first_value_of(entry: u32, kv_head: u32, four: u32) -> u32 {
     // The last part may end behind the head; its sums are not stored.
     let inside = min(four * 4u, params.value_dim - 4u);
-    let line = (entry * params.columns + min(key, params.columns - 1u)) * params.value_stride + params.value_first;
-    return textureLoad(value_texels, texel(line + kv_head * params.value_dim + inside));
+    return entry * params.columns * params.value_stride + params.value_first + kv_head * params.value_dim + inside;
 }
+
+// --- End of where heads start ---
 
 // Truth values of 32 keys from `key` on, lowest bit first.
 fn mask_bits(row: Row, key: u32) -> u32 {
@@ -238,6 +240,11 @@ fn kept_bits(entry: u32, row: Row, key: u32) -> u32 {
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocation_id) lane: u32) {
+    // Read here, where nothing asks yet who takes part: anywhere else the compiler reads a parameter lane by lane.
+    let scale = params.scale;
+    let key_stride = params.key_stride;
+    let value_stride = params.value_stride;
+    let last_key = params.columns - 1u;
     let group_rows = params.rows * params.group;
     let blocks = (group_rows + ROWS * LANES - 1u) / (ROWS * LANES);
     let index = workgroup.y * params.grid_width + workgroup.x;
@@ -270,12 +277,21 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         num_whole = 0;
     }
     let whole = vec2<u32>(u32(first_whole), u32(first_whole + num_whole * i32(KEYS)));
+    var query_lines: array<u32, ROWS>;
+    for (var r = 0u; r < ROWS; r++) { // unroll
+        query_lines[r] = query_line(entry, rows[r]);
+    }
+    let first_key_line = first_key_of(entry, kv_head);
+    var first_value_lines: array<u32, VALUE>;
+    for (var e = 0u; e < VALUE; e++) { // unroll
+        first_value_lines[e] = first_value_of(entry, kv_head, first_four + e);
+    }
     // queries[d · ROWS + r] = query r[4d .. 4d + 4]
     var queries: array<vec4<f32>, QUERIES>;
     if HOLDS == 1u {
         for (var d = 0u; d < HEAD; d++) { // unroll short
             for (var r = 0u; r < ROWS; r++) { // unroll
-                queries[d * ROWS + r] = load_query(entry, rows[r], d);
+                queries[d * ROWS + r] = textureLoad(query_texels, texel(query_lines[r] + d * 4u));
             }
         }
     }
@@ -307,11 +323,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                     if HOLDS == 1u {
                         query[r] = queries[d * ROWS + r];
                     } else {
-                        query[r] = load_query(entry, rows[r], d);
+                        query[r] = textureLoad(query_texels, texel(query_lines[r] + d * 4u));
                     }
                 }
                 for (var l = 0u; l < LOADS; l++) { // unroll
-                    let own = load_key(entry, kv_head, key + l * LANES + lane, d);
+                    let line = first_key_line + min(key + l * LANES + lane, last_key) * key_stride;
+                    let own = textureLoad(key_texels, texel(line + d * 4u));
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let other = subgroupShuffle(own, j);
                         for (var r = 0u; r < ROWS; r++) { // unroll
@@ -333,7 +350,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let index = l * LANES + j;
                         if part == 0u {
-                            products[index * ROWS + r] *= params.scale;
+                            products[index * ROWS + r] *= scale;
                             largest[r] = max(largest[r], products[index * ROWS + r]);
                         } else {
                             let product = products[index * ROWS + r];
@@ -373,7 +390,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                     next[r] = sums[e * ROWS + r] * factors[r];
                 }
                 for (var l = 0u; l < LOADS; l++) { // unroll
-                    let own = load_value(entry, kv_head, key + l * LANES + lane, first_four + e);
+                    let line = first_value_lines[e] + min(key + l * LANES + lane, last_key) * value_stride;
+                    let own = textureLoad(value_texels, texel(line));
                     for (var j = 0u; j < LANES; j++) { // unroll
                         let index = l * LANES + j;
                         let other = subgroupShuffle(own, j);
@@ -396,15 +414,15 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             key = select(key + KEYS, whole.x, limit == whole.x && part == 1u && key + KEYS > whole.x);
         }
     }
-    var scale = 1.0;
+    var undropped = 1.0;
     if HAS_DROPOUT {
-        scale = kept_scale();
+        undropped = kept_scale();
     }
     for (var r = 0u; r < ROWS; r++) { // unroll
         if first_row + r * LANES < group_rows {
             let line = (entry * params.all_rows + rows[r].query) * params.out_stride;
             for (var e = 0u; e < VALUE; e++) { // unroll
-                let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r] * scale, seen[r]);
+                let value = select(vec4<f32>(), sums[e * ROWS + r] / sum[r] * undropped, seen[r]);
                 let word = line + rows[r].head * params.value_dim + (first_four + e) * 4u;
                 if (first_four + e) * 4u < params.value_dim {
                     if OUT_TEXELS {

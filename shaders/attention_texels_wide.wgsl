@@ -167,7 +167,9 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-// Where a row's query starts, and where key 0 of a head and value 0 of a column group do.
+// --- Where heads start: the same text in both ---
+
+// Where a row's query starts, and where key 0 of a head and value 0 of a group of four columns do.
 fn query_line(entry: u32, row: Row) -> u32 {
     let line = (entry * params.all_rows + row.query) * params.query_stride + params.query_first;
     return line + row.head * params.head_dim;
@@ -182,6 +184,8 @@ fn first_value_of(entry: u32, kv_head: u32, four: u32) -> u32 {
     let inside = min(four * 4u, params.value_dim - 4u);
     return entry * params.columns * params.value_stride + params.value_first + kv_head * params.value_dim + inside;
 }
+
+// --- End of where heads start ---
 
 // Four words of each of four keys: column i of key i, which starts at lines[i], from word d on.
 fn load_keys(lines: vec4<u32>, d: u32) -> mat4x4<f32> {
