@@ -2,20 +2,30 @@
 //
 //   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) read transposed → out (batch, M, N)
 //
-// One workgroup = one 64×64 tile of `out` in one batch.
-// One invocation = 4×4 of it, rows and columns 16 apart, so that neighbouring invocations touch neighbouring words of
-// memory and of the tiles.
-// Chosen on GPUs, and wherever nothing more is known: no features, 256 invocations.
-// Workgroup memory: two tiles of 16×65 words, 8,320 bytes. A row of a tile is padded to 65 words so that the 16 words
-// written by neighbouring invocations fall into different banks.
-// Arithmetic intensity: 2·64·64·16 operations per 2·64·16 loaded words, 64 operations a word.
+// One workgroup = one tile of `out` in one batch: 64×64, or as the host sets LANES_DOWN and LANES_ACROSS
+// (kernels/matmul_tiles.rs). Whatever the tile, every sum has the same terms in the same order.
+// One invocation = 4×4 of it, rows LANES_DOWN and columns LANES_ACROSS apart, so that neighbouring invocations touch
+// neighbouring words of memory and of the tiles.
+// Chosen on GPUs, and wherever nothing more is known: no features, at most 256 invocations.
+// Workgroup memory: two tiles of 16×65 words, 8,320 bytes; 10,368 for 32×128. A row of a tile is padded by one word so
+// that the 16 words written by neighbouring invocations fall into different banks.
+// Arithmetic intensity: 2·64·64·16 operations per 2·64·16 loaded words, 64 operations a word; 51 for 32×128, 32 for
+// 32×32.
 
 // Constants
 override TRANSPOSE_RHS: bool = false;
 override SKIP_HIDDEN: bool = false;
-const TILE: u32 = 64u;
+const LANES_DOWN: u32 = 16u;
+const LANES_ACROSS: u32 = 16u;
+const LANES: u32 = LANES_DOWN * LANES_ACROSS;
+const TILE_ROWS: u32 = LANES_DOWN * 4u;
+const TILE_COLS: u32 = LANES_ACROSS * 4u;
 const TILE_INNER: u32 = 16u;
-const PADDED: u32 = 65u;
+// Words of each tile that one invocation loads.
+const LOADS_LHS: u32 = TILE_ROWS * TILE_INNER / LANES;
+const LOADS_RHS: u32 = TILE_COLS * TILE_INNER / LANES;
+const PADDED_ROWS: u32 = TILE_ROWS + 1u;
+const PADDED_COLS: u32 = TILE_COLS + 1u;
 // A hidden key's weight: −0, told from 0 by its bits.
 const HIDDEN: u32 = 0x80000000u;
 
@@ -57,8 +67,8 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
 // tile_lhs[k][row], tile_rhs[k][col]
-var<workgroup> tile_lhs: array<f32, 1040>;
-var<workgroup> tile_rhs: array<f32, 1040>;
+var<workgroup> tile_lhs: array<f32, TILE_INNER * PADDED_ROWS>;
+var<workgroup> tile_rhs: array<f32, TILE_INNER * PADDED_COLS>;
 
 // x · y for four columns; nothing when x is the weight of a hidden key, whatever y is.
 fn product(x: f32, y: vec4<f32>) -> vec4<f32> {
@@ -107,18 +117,18 @@ fn store(out_start: u32, row: u32, col: u32, value: f32) {
     out[out_start + (params.row_start + row) * params.out_row_stride + params.col_start + col] = sum;
 }
 
-// Four columns, 16 apart.
+// Four columns, LANES_ACROSS apart.
 fn store4(out_start: u32, row: u32, col: u32, values: vec4<f32>) {
     store(out_start, row, col, values.x);
-    store(out_start, row, col + 16u, values.y);
-    store(out_start, row, col + 32u, values.z);
-    store(out_start, row, col + 48u, values.w);
+    store(out_start, row, col + LANES_ACROSS, values.y);
+    store(out_start, row, col + 2u * LANES_ACROSS, values.z);
+    store(out_start, row, col + 3u * LANES_ACROSS, values.w);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let tiles_across = (params.cols + TILE - 1u) / TILE;
-    let tiles_down = (params.rows + TILE - 1u) / TILE;
+    let tiles_across = (params.cols + TILE_COLS - 1u) / TILE_COLS;
+    let tiles_down = (params.rows + TILE_ROWS - 1u) / TILE_ROWS;
     let tile = workgroup.y * params.grid_width + workgroup.x;
     let block_batch = tile / tiles_across / tiles_down;
     let batch = params.batch_start + block_batch;
@@ -132,48 +142,53 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         + start_of(right_matrix, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
     let out_start = params.out_base
         + start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
-    let first_col = select(params.cols, tile % tiles_across * TILE, has_work);
-    let first_row = select(params.rows, tile / tiles_across % tiles_down * TILE, has_work);
-    // This invocation's rows are 16 apart from `row`, its columns from `col`.
-    let row = lane / 16u;
-    let col = lane % 16u;
+    let first_col = select(params.cols, tile % tiles_across * TILE_COLS, has_work);
+    let first_row = select(params.rows, tile / tiles_across % tiles_down * TILE_ROWS, has_work);
+    // This invocation's rows are LANES_DOWN apart from `row`, its columns LANES_ACROSS from `col`.
+    let row = lane / LANES_ACROSS;
+    let col = lane % LANES_ACROSS;
     var sums0 = vec4<f32>();
     var sums1 = vec4<f32>();
     var sums2 = vec4<f32>();
     var sums3 = vec4<f32>();
     for (var first_k = 0u; first_k < params.inner; first_k += TILE_INNER) {
-        for (var step = 0u; step < 4u; step++) {
-            // Neighbouring invocations read along the axis that is contiguous in memory.
-            let along = lane % 16u;
-            let across = lane / 16u + step * 16u;
-            tile_lhs[along * PADDED + across] = load_lhs(lhs_start, first_row + across, first_k + along);
+        // Neighbouring invocations read along the axis that is contiguous in memory.
+        let along = lane % TILE_INNER;
+        for (var step = 0u; step < LOADS_LHS; step++) {
+            let across = lane / TILE_INNER + step * (LANES / TILE_INNER);
+            tile_lhs[along * PADDED_ROWS + across] = load_lhs(lhs_start, first_row + across, first_k + along);
+        }
+        for (var step = 0u; step < LOADS_RHS; step++) {
             if TRANSPOSE_RHS {
-                tile_rhs[along * PADDED + across] = load_rhs(rhs_start, first_k + along, first_col + across);
+                let across = lane / TILE_INNER + step * (LANES / TILE_INNER);
+                tile_rhs[along * PADDED_COLS + across] = load_rhs(rhs_start, first_k + along, first_col + across);
             } else {
-                let k = lane / 64u + step * 4u;
-                tile_rhs[k * PADDED + lane % 64u] = load_rhs(rhs_start, first_k + k, first_col + lane % 64u);
+                let k = lane / TILE_COLS + step * (LANES / TILE_COLS);
+                let across = lane % TILE_COLS;
+                tile_rhs[k * PADDED_COLS + across] = load_rhs(rhs_start, first_k + k, first_col + across);
             }
         }
         // Both tiles are whole.
         workgroupBarrier();
         for (var k = 0u; k < TILE_INNER; k++) {
-            let line = k * PADDED;
+            let line_lhs = k * PADDED_ROWS + row;
+            let line_rhs = k * PADDED_COLS + col;
             let y = vec4<f32>(
-                tile_rhs[line + col],
-                tile_rhs[line + col + 16u],
-                tile_rhs[line + col + 32u],
-                tile_rhs[line + col + 48u],
+                tile_rhs[line_rhs],
+                tile_rhs[line_rhs + LANES_ACROSS],
+                tile_rhs[line_rhs + 2u * LANES_ACROSS],
+                tile_rhs[line_rhs + 3u * LANES_ACROSS],
             );
-            sums0 += product(tile_lhs[line + row], y);
-            sums1 += product(tile_lhs[line + row + 16u], y);
-            sums2 += product(tile_lhs[line + row + 32u], y);
-            sums3 += product(tile_lhs[line + row + 48u], y);
+            sums0 += product(tile_lhs[line_lhs], y);
+            sums1 += product(tile_lhs[line_lhs + LANES_DOWN], y);
+            sums2 += product(tile_lhs[line_lhs + 2u * LANES_DOWN], y);
+            sums3 += product(tile_lhs[line_lhs + 3u * LANES_DOWN], y);
         }
         // Both tiles have been read and may be overwritten.
         workgroupBarrier();
     }
     store4(out_start, first_row + row, first_col + col, sums0);
-    store4(out_start, first_row + row + 16u, first_col + col, sums1);
-    store4(out_start, first_row + row + 32u, first_col + col, sums2);
-    store4(out_start, first_row + row + 48u, first_col + col, sums3);
+    store4(out_start, first_row + row + LANES_DOWN, first_col + col, sums1);
+    store4(out_start, first_row + row + 2u * LANES_DOWN, first_col + col, sums2);
+    store4(out_start, first_row + row + 3u * LANES_DOWN, first_col + col, sums3);
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod cache_folder;
 mod check;
 mod decode;
 mod devices;
@@ -14,6 +15,7 @@ mod profile;
 mod progress;
 mod run;
 mod show;
+mod tune;
 mod usage;
 
 use std::process::ExitCode;

@@ -68,6 +68,15 @@ impl Device {
         }
     }
 
+    /// The GPU, unless the CPU computes.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&Gpu> {
+        match self {
+            Self::Gpu(gpu) => Some(gpu),
+            Self::Cpu(_) => None,
+        }
+    }
+
     /// The adapter's name, or "cpu".
     #[must_use]
     pub fn name(&self) -> &str {

@@ -19,6 +19,7 @@ mod dropout;
 mod masks;
 mod matmul;
 mod matmul_texels;
+mod matmul_tiles;
 mod merge_partials;
 mod params;
 pub(crate) mod partial_attention;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::footprint::Block;
 use crate::graph::{CustomKernel, Graph, Node, Op, ValueId};
+pub use matmul_tiles::{ProductClass, Tile, Tiles};
 
 /// One WGSL file.
 #[derive(Debug)]
@@ -76,10 +78,10 @@ impl Kernel {
     /// The text that is compiled: some of its constants given other values, marked loops unrolled.
     #[must_use]
     pub fn text(&self, constants: &[(&'static str, u32)]) -> Cow<'static, str> {
-        if self.wgsl.contains("// unroll\n") {
-            unroll::specialised(self.wgsl, constants).into()
-        } else {
+        if constants.is_empty() && !self.wgsl.contains("// unroll\n") {
             self.wgsl.into()
+        } else {
+            unroll::specialised(self.wgsl, constants).into()
         }
     }
 }
@@ -111,6 +113,8 @@ pub(crate) struct Request<'a> {
     pub(crate) profile: &'a DeviceProfile,
     /// Names of kernels to take wherever they apply, for tests.
     pub(crate) preferred: &'a [&'static str],
+    /// What `matmul_tiled` takes.
+    pub(crate) tiles: &'a Tiles,
     /// Values that lie in textures.
     pub(crate) texels: &'a BTreeSet<ValueId>,
     /// For each operand and then the output: what brings an element's place into the bound window, modulo 2³².

@@ -76,7 +76,7 @@
 //! |---|---|---|
 //! | 9 | the program; `web`, on wasm only | command line; what the npm package calls; on the public API alone |
 //! | 8 | [`experiments`] | the experiments of the [guide]; a survey of heads |
-//! | 7 | [`plot`] | pictures of attention maps, charts, pages |
+//! | 7 | [`plot`]; [`tuning`] | pictures of attention maps, charts, pages; a measured choice among kernels |
 //! | 6 | [`io`], [`heads`] | case files, weight layouts; statistics of heads, patterns, labelled links, pruning |
 //! | 5 | [`attention`] | configuration, weights, masks; from them graphs and answers |
 //! | 4 | `plan`: [`Plan`], [`PlanSummary`] | a graph compiled for a device |
@@ -143,6 +143,7 @@ mod plan;
 pub mod plot;
 pub mod reference;
 mod shape;
+pub mod tuning;
 #[cfg(feature = "web")]
 pub mod web;
 

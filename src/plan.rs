@@ -28,6 +28,7 @@ pub use tensor::Tensor;
 use crate::error::Error;
 use crate::gpu::{DeviceProfile, Gpu, Pipeline};
 use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
+use crate::kernels::Tiles;
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
 use overlap::Laid;
@@ -43,6 +44,9 @@ pub struct PlanOptions {
     /// Names of kernels to take wherever they apply, whatever the device's profile would choose: for tests and
     /// comparisons.
     pub preferred_kernels: Vec<&'static str>,
+    /// Which tile `matmul_tiled` takes for which products: the same bits, sooner or later. By default the first for all;
+    /// [`Tuning`](crate::tuning::Tuning) measures.
+    pub tiles: Tiles,
     /// Inputs, parameters and outputs, by name, that lie in buffers of the user's.
     pub tensors: BTreeMap<String, Tensor>,
     /// What of the graph may be computed in another way.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The floor of each module at the crate's root. A module uses its own files and floors below.
-const FLOORS: [(&str, u8); 15] = [
+const FLOORS: [(&str, u8); 16] = [
     ("error", 0),
     ("shape", 0),
     ("compare", 1),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u8); 15] = [
     ("io", 6),
     ("heads", 6),
     ("plot", 7),
+    ("tuning", 7),
     ("experiments", 8),
 ];
 

@@ -7,9 +7,10 @@ use multihead::graph::{
     AppendKey, AppendRows, Columns, CopyStrided, Dropout, DropoutPattern, HeadColumns, KeyBand, Matmul, MergePartials,
     PartialAttention, ProductHeads, Scores, Softmax, TransposeHeads,
 };
-use multihead::{DType, Gpu, Graph, GraphBuilder, HostTensor, Inputs, Plan, PlanOptions, Tensor, kernels};
+use multihead::kernels::{Tile, Tiles};
+use multihead::{DType, Gpu, Graph, GraphBuilder, HostTensor, Inputs, Plan, PlanOptions, PlanSummary, Tensor, kernels};
 use support::users::{users_buffer, words};
-use support::{check_graph, gpu, random};
+use support::{check_graph, compare, gpu, random};
 
 /// (batch, group, rows, inner, cols): axes of 1, tile − 1, tile, tile + 1, primes.
 const PRODUCTS: [[usize; 5]; 16] = [
@@ -68,6 +69,66 @@ fn matmul() {
             }
         }
     }
+}
+
+/// What the products of all tiles have in common: one kernel, the reference's answer, and each other's bits.
+fn check_tiles(gpu: &Gpu, graph: &Graph, inputs: &Inputs<'_>, about: &str) {
+    let of_tile = |tile| {
+        let (preferred_kernels, tiles) = (vec!["matmul_tiled"], Tiles::all(tile));
+        let options = PlanOptions { preferred_kernels, tiles, ..PlanOptions::default() };
+        let plan = pollster::block_on(Plan::new(gpu, graph, &Inputs::new(), &options)).unwrap();
+        pollster::block_on(plan.poison()).unwrap();
+        let got = pollster::block_on(plan.run(inputs)).unwrap().outputs;
+        compare(&got, graph, &Inputs::new(), inputs, &format!("{about}, tile {tile}"));
+        let step = PlanSummary::with_options(graph, gpu.profile(), &options).unwrap().steps.remove(0);
+        assert_eq!(step.variant, "matmul_tiled", "{about}");
+        let ([rows, cols], [batches, all_rows, all_cols]) = (tile.sides(), step.shape);
+        let grid = u32::try_from(batches * all_rows.div_ceil(rows) * all_cols.div_ceil(cols)).unwrap();
+        assert_eq!(step.workgroups, [grid, 1, 1], "{about}, tile {tile}");
+        got["out"].data().iter().map(|number| number.to_bits()).collect::<Vec<_>>()
+    };
+    let [first, others @ ..] = Tile::ALL.map(|tile| (tile, of_tile(tile)));
+    for (tile, bits) in others {
+        assert_eq!(bits, first.1, "{about}: tiles {tile} and {}", first.0);
+    }
+}
+
+#[test]
+fn matmul_has_the_same_bits_with_every_tile() {
+    let gpu = gpu();
+    let mut rng = fastrand::Rng::with_seed(30);
+    for axes in PRODUCTS.into_iter().chain([[2, 1, 129, 40, 31], [1, 1, 31, 23, 257], [3, 3, 257, 19, 7]]) {
+        for (transpose_rhs, with_bias) in [(false, true), (true, false)] {
+            let graph = product(axes, transpose_rhs, with_bias);
+            let tensors: Vec<_> = graph
+                .values()
+                .take(2 + usize::from(with_bias))
+                .map(|(_, v)| (v.name.clone(), random(&mut rng, v.shape.clone())))
+                .collect();
+            let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
+            check_tiles(&gpu, &graph, &inputs, &format!("{axes:?}, transposed {transpose_rhs}, bias {with_bias}"));
+        }
+    }
+}
+
+/// Hidden keys are left out, and an infinity that is seen shows, whatever the tile.
+#[test]
+fn matmul_that_skips_hidden_keys_has_the_same_bits_with_every_tile() {
+    let (gpu, mut rng) = (gpu(), fastrand::Rng::with_seed(31));
+    let [batch, rows, inner, cols] = [2, 67, 21, 35];
+    let mut builder = GraphBuilder::new();
+    let weights = builder.input("weights", [batch, rows, inner], DType::F32).unwrap();
+    let values = builder.input("values", [batch, inner, cols], DType::F32).unwrap();
+    let out = builder.matmul("out", Matmul { skip_hidden: true, ..Matmul::of(weights, values) }).unwrap();
+    let graph = builder.finish(&[out]);
+    let mut weights = random(&mut rng, [batch, rows, inner]).into_data();
+    weights.iter_mut().step_by(inner).for_each(|weight| *weight = -0.0);
+    let mut values = random(&mut rng, [batch, inner, cols]).into_data();
+    values[..cols].fill(f32::INFINITY);
+    values[5 * cols + 3] = f32::INFINITY;
+    let weights = HostTensor::new([batch, rows, inner], weights).unwrap();
+    let values = HostTensor::new([batch, inner, cols], values).unwrap();
+    check_tiles(&gpu, &graph, &Inputs::new().with("weights", &weights).with("values", &values), "hidden keys");
 }
 
 /// A right operand of two axes: all leading axes of the left one are rows.

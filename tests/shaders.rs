@@ -5,10 +5,10 @@ mod wgsl;
 
 use std::collections::HashMap;
 
-use multihead::kernels::{self, Kernel, Slot};
+use multihead::kernels::{self, Kernel, Slot, Tile};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, TypeInner};
-use wgsl::{parse, texts, validate};
+use wgsl::{parse, parse_text, texts, validate};
 
 /// What WebGPU guarantees to everyone.
 const MAX_WORKGROUP_BYTES: u32 = 16_384;
@@ -92,22 +92,44 @@ fn a_shader_that_needs_a_feature_would_be_refused() {
 
 #[test]
 fn every_kernel_fits_what_webgpu_guarantees() {
-    for kernel in kernels::all() {
-        let module = parse(kernel);
+    for (kernel, text) in kernels::all().flat_map(|kernel| texts(kernel).into_iter().map(move |text| (kernel, text))) {
+        let module = parse_text(kernel.name, &text);
         let [entry] = module.entry_points.as_slice() else {
             panic!("{} should have one entry point", kernel.name);
         };
         assert_eq!(entry.name, "main", "{}", kernel.name);
         assert!(entry.workgroup_size.iter().product::<u32>() <= MAX_INVOCATIONS, "{}", kernel.name);
-        let sizes = module.to_ctx();
-        let bytes: u32 = module
-            .global_variables
-            .iter()
-            .filter(|(_, variable)| variable.space == AddressSpace::WorkGroup)
-            .map(|(_, variable)| module.types[variable.ty].inner.size(sizes).next_multiple_of(16))
-            .sum();
+        let bytes = workgroup_bytes(&module);
         assert!(bytes <= MAX_WORKGROUP_BYTES, "{}: {bytes} bytes of workgroup memory", kernel.name);
     }
+}
+
+fn workgroup_bytes(module: &Module) -> u32 {
+    let variables = module.global_variables.iter().filter(|(_, variable)| variable.space == AddressSpace::WorkGroup);
+    let sizes = module.to_ctx();
+    variables.map(|(_, variable)| module.types[variable.ty].inner.size(sizes).next_multiple_of(16)).sum()
+}
+
+/// What the host counts on is what the text says.
+#[test]
+fn tiles_are_what_their_texts_compute() {
+    let kernel = kernels::all().find(|kernel| kernel.name == "matmul_tiled").expect("the kernel should be in the list");
+    let mut found = Vec::new();
+    for tile in Tile::ALL {
+        let module = parse_text(kernel.name, &kernel.text(&tile.text_constants()));
+        let [rows, cols] = tile.sides();
+        let lanes = module.entry_points[0].workgroup_size;
+        assert_eq!(lanes.map(|lanes| lanes as usize), [rows * cols / 16, 1, 1], "{tile}");
+        found.push((tile.to_string(), lanes[0], workgroup_bytes(&module)));
+    }
+    let named = |name: &str, lanes, bytes| (name.to_owned(), lanes, bytes);
+    let expected = [
+        named("64×64", 256, 8320),
+        named("32×32", 64, 4224),
+        named("32×128", 256, 10_368),
+        named("128×32", 256, 10_368),
+    ];
+    assert_eq!(found, expected);
 }
 
 /// Parameters at 0, then what the kernel's slots say.

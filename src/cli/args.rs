@@ -72,6 +72,8 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) profile_trace: Option<PathBuf>,
     #[command(flatten)]
+    pub(super) tune: TuneArguments,
+    #[command(flatten)]
     pub(super) how: HowArguments,
 }
 
@@ -91,6 +93,8 @@ pub(super) struct PlanArguments {
     /// Plan for returning the attention weights too.
     #[arg(long)]
     pub(super) with_weights: bool,
+    #[command(flatten)]
+    pub(super) tune: TuneArguments,
     #[command(flatten)]
     pub(super) how: HowArguments,
 }
@@ -135,6 +139,8 @@ pub(super) struct BenchArguments {
     pub(super) device: DeviceChoice,
     #[command(flatten)]
     computing: ComputingArguments,
+    #[command(flatten)]
+    pub(super) tune: TuneArguments,
     /// Another program to compute the same scenarios, in turn with this one: its name, and the command that starts it and
     /// then answers as peers/README.md says. Can be given several times.
     #[arg(long = "peer", value_name = "NAME=COMMAND")]
@@ -163,8 +169,24 @@ struct ComputingArguments {
     fused: Switch,
     /// Whether the graph may be computed in fewer dispatches; `off` is one for each op as the book has them, and implies
     /// `--fused off` unless that is `on`.
-    #[arg(long, value_enum, default_value_t = Rewrite::On)]
-    rewrite: Rewrite,
+    #[arg(long, value_enum, default_value_t = OnOff::On)]
+    rewrite: OnOff,
+}
+
+/// Whether kernels are chosen by measuring.
+#[derive(Debug, Args)]
+pub(super) struct TuneArguments {
+    /// Whether to measure first, for at most about 300 ms, which tile is the fastest for each product of `matmul_tiled`, and
+    /// to remember it in the user's cache folder. The answer has the same bits; on a CPU adapter nothing changes.
+    #[arg(long, value_enum, default_value_t = OnOff::Off)]
+    tune: OnOff,
+}
+
+impl TuneArguments {
+    /// Whether to measure.
+    pub(super) fn is_on(&self) -> bool {
+        self.tune == OnOff::On
+    }
 }
 
 #[derive(Debug, Args)]
@@ -212,9 +234,9 @@ enum Switch {
     Auto,
 }
 
-/// Whether graphs are rewritten.
+/// Whether something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Rewrite {
+enum OnOff {
     On,
     Off,
 }
@@ -307,7 +329,7 @@ impl SettingsArguments {
 impl ComputingArguments {
     /// How to compile a graph.
     fn plan_options(&self) -> PlanOptions {
-        let pack = self.rewrite == Rewrite::On;
+        let pack = self.rewrite == OnOff::On;
         let fuse = match self.fused {
             Switch::On => Fuse::On,
             Switch::Auto if pack => Fuse::Auto,

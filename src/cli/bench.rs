@@ -11,10 +11,12 @@ mod verify;
 
 use std::collections::BTreeMap;
 
+use multihead::tuning::Choice;
 use multihead::{Device, Error, Gpu, Plan, PlanSummary};
 use serde::Serialize;
 
 use super::args::BenchArguments;
+use super::tune::{self, Tuner};
 use super::{Outcome, print};
 use against::{Against, against};
 use measure::Timing;
@@ -31,6 +33,9 @@ struct Line<'a> {
     /// The kernels, in the order of their dispatches.
     variant: String,
     dispatches: usize,
+    /// What `--tune` chose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tiles: Vec<Choice>,
     /// From submitting to done: inputs on the device, nothing read back.
     median_ms: f64,
     /// With inputs uploaded and outputs read back.
@@ -68,13 +73,14 @@ pub(super) async fn bench(arguments: &BenchArguments) -> Result<Outcome, Error> 
     }
     let scenarios = scenario::chosen(&arguments.only)?;
     let gpu = open(arguments).await?;
+    let tuner = Tuner::new(arguments.tune.is_on(), Some(&gpu), arguments.plan_options());
     let mut peers = arguments.peers.iter().map(Peer::start).collect::<Result<Vec<_>, _>>()?;
     if !arguments.json {
         print::text(&heading(&gpu))?;
     }
     let mut worst = Outcome::Done;
     for scenario in &scenarios {
-        let line = one(&gpu, scenario, arguments, &mut peers).await?;
+        let line = one(&gpu, scenario, &tuner, &mut peers).await?;
         if arguments.json {
             print::json(&line)?;
         } else {
@@ -97,16 +103,16 @@ async fn open(arguments: &BenchArguments) -> Result<Gpu, Error> {
 async fn one<'a>(
     gpu: &'a Gpu,
     scenario: &'a Scenario,
-    arguments: &BenchArguments,
+    tuner: &Tuner<'_>,
     peers: &mut [Peer],
 ) -> Result<Line<'a>, Error> {
     let work = Work::new(scenario)?;
     if scenario.is_step() {
         return cached::line(gpu, scenario, &work, peers).await;
     }
-    let options = arguments.plan_options();
-    let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
     let cold = web_time::Instant::now();
+    let (options, tiles) = tuner.tuned(&work.graph).await?;
+    let summary = PlanSummary::with_options(&work.graph, gpu.profile(), &options)?;
     let plan = Plan::new(gpu, &work.graph, &work.parameters(), &options).await?;
     let first = plan.run(&work.inputs()).await?;
     let cold_ms = cold.elapsed().as_secs_f64() * 1e3;
@@ -120,6 +126,7 @@ async fn one<'a>(
         device: &gpu.profile().name,
         variant: variants.join("+"),
         dispatches: plan.num_dispatches(),
+        tiles,
         median_ms,
         with_io_ms,
         spread_ms,
@@ -167,7 +174,7 @@ fn told(line: &Line<'_>) -> String {
         error_of(line.verdict),
         ceiling.unwrap_or_default(),
         peers.concat()
-    )
+    ) + &tune::told(&line.tiles)
 }
 
 /// A peer's line under ours.

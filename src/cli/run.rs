@@ -6,12 +6,14 @@
 use std::time::{Duration, Instant};
 
 use multihead::io::{self, printable};
+use multihead::tuning::Choice;
 use multihead::{AttentionOutput, Case, Comparison, Device, Error, HostTensor, MultiHeadAttention, Profile, Shape};
 use serde::Serialize;
 
 use super::args::RunArguments;
 use super::profile::ProfileReport;
 use super::progress::ProgressBar;
+use super::tune::{self, Tuner};
 use super::{Outcome, outputs, print};
 
 /// What is said of a run.
@@ -23,6 +25,9 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_error: Option<f64>,
     timing_ms: TimingReport,
+    /// What `--tune` chose.
+    #[serde(skip_serializing_if = "<[Choice]>::is_empty")]
+    tiles: &'a [Choice],
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<ProfileReport<'a>>,
 }
@@ -47,6 +52,7 @@ struct Computed {
     result: AttentionOutput,
     dispatches: usize,
     compile: Duration,
+    tiles: Vec<Choice>,
     profile: Option<Profile>,
 }
 
@@ -83,7 +89,9 @@ async fn compute(
     device: &Device,
 ) -> Result<Computed, Error> {
     let start = Instant::now();
-    let (call, options) = (case.inputs.call_shape(), arguments.how.plan_options());
+    let call = case.inputs.call_shape();
+    let tuner = Tuner::new(arguments.tune.is_on(), device.gpu(), arguments.how.plan_options());
+    let (options, tiles) = tuner.tuned(&attention.graph(&call, with_weights(arguments))?).await?;
     let plan = attention.compile_with(device, &call, with_weights(arguments), &options).await?;
     let compile = start.elapsed();
     let (result, profile) = if arguments.profile || arguments.profile_trace.is_some() {
@@ -95,11 +103,11 @@ async fn compute(
         let mut bar = ProgressBar::new();
         (plan.run_with_progress(&case.inputs, |progress| bar.show(progress)).await?, None)
     };
-    Ok(Computed { result, dispatches: plan.num_dispatches(), compile, profile })
+    Ok(Computed { result, dispatches: plan.num_dispatches(), compile, tiles, profile })
 }
 
 fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, computed: &'a Computed) -> Report<'a> {
-    let Computed { result, dispatches, compile, profile } = computed;
+    let Computed { result, dispatches, compile, tiles, profile } = computed;
     let expected = case.expected.output.as_ref();
     let comparison = expected.map(|expected| Comparison::new("output", &result.output, expected, case.tolerance()));
     let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
@@ -117,6 +125,7 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
             gpu: milliseconds(result.timing.gpu),
             readback: milliseconds(result.timing.readback),
         },
+        tiles,
         profile: profile.as_ref().map(ProfileReport::new),
     }
 }
@@ -130,6 +139,7 @@ fn told(
     let TimingReport { compile, upload, gpu, readback } = report.timing_ms;
     let mut text = format!("device      {}\n", report.device);
     text += &format!("dispatches  {}\n", report.dispatches);
+    text += &tune::told(report.tiles);
     text += &format!("output      {}\n", Shape::from(report.output.shape.to_vec()));
     if let (Some(max_error), Some(expected)) = (report.max_error, expected) {
         text += &if expected.shape().axes() == report.output.shape {

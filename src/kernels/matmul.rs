@@ -5,7 +5,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, matmul_texels, size, wrapped};
+use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, fold, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 use crate::graph::matrices::Matrices;
@@ -43,7 +43,7 @@ params! {
 }
 
 pub(super) static KERNELS: [Kernel; 4] = [
-    kernel("matmul_tiled", shader!("matmul_tiled")),
+    kernel(TILED, shader!("matmul_tiled")),
     kernel("matmul_register", shader!("matmul_register")),
     kernel("matmul_register_vec4", shader!("matmul_register_vec4")),
     Kernel {
@@ -64,6 +64,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
 ];
 
 pub(super) const TEXELS: &str = "matmul_texels";
+const TILED: &str = "matmul_tiled";
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     let overrides = &["TRANSPOSE_RHS", "SKIP_HIDDEN"];
@@ -71,8 +72,6 @@ const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel { name, op: "matmul", wgsl, slots, params: Params::LAYOUT, overrides }
 }
 
-/// Sides of the square tile of `matmul_tiled`.
-const TILE: usize = 64;
 /// Rows of one invocation of the register kernels.
 const ROWS: usize = 8;
 /// Columns of one invocation of the register kernels.
@@ -117,7 +116,7 @@ fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
         (Some(preferred), _) => preferred,
         (None, AdapterKind::Cpu) if applies("matmul_register_vec4") => "matmul_register_vec4",
         (None, AdapterKind::Cpu) => "matmul_register",
-        _ => "matmul_tiled",
+        _ => TILED,
     }
 }
 
@@ -136,11 +135,12 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(ExactSizeIterator::len);
     // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
     let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
-    let tile = match kernel {
-        "matmul_tiled" => [TILE, TILE],
+    let tile = request.tiles.of(&ProductClass::of(op, [batches, rows, cols], inner));
+    let sides = match kernel {
+        TILED => tile.sides(),
         _ => [WORKGROUP / lanes_across * ROWS, lanes_across * COLS],
     };
-    let tiles = rows.div_ceil(tile[0]) as u64 * cols.div_ceil(tile[1]) as u64;
+    let tiles = rows.div_ceil(sides[0]) as u64 * cols.div_ceil(sides[1]) as u64;
     let workgroups = fold(tiles * batches as u64, request.profile);
     let [lhs_heads, lhs_entry_stride, lhs_head_stride, lhs_row_stride] = places(&lhs);
     let [rhs_heads, rhs_entry_stride, rhs_head_stride, rhs_row_stride] = places(&rhs);
@@ -177,10 +177,9 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     Launch {
         kernel: Chosen::Ours(kernel),
         constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
-        text_constants: Vec::new(),
+        text_constants: if kernel == TILED { tile.text_constants() } else { Vec::new() },
         rounds: match kernel {
-            // Of 16 steps along K: one, four loads, 16 sums.
-            "matmul_tiled" => inner.div_ceil(16) as u64 * 21,
+            TILED => tile.rounds(inner),
             _ => inner.div_ceil(4) as u64,
         },
         params: bytemuck::bytes_of(&params).to_vec(),

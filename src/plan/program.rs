@@ -9,7 +9,7 @@ use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
 use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
 use crate::graph::{DType, Graph, Node, Op, Source, ValueId};
-use crate::kernels::{self, Chosen, Launch, Request, Slot, texels};
+use crate::kernels::{self, Chosen, Launch, Request, Slot, Tiles, texels};
 
 /// Where a value's bytes are while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,8 @@ impl Program {
             check_buffer(what, bytes, profile)?;
         }
         let storage = Storage { homes, textures: &textures, texels: &texels, places };
-        let compiler = Compiler { graph, profile, preferred, limits, schedule: &schedule, storage };
+        let tiles = &options.tiles;
+        let compiler = Compiler { graph, profile, preferred, tiles, limits, schedule: &schedule, storage };
         let dispatches = schedule.steps.iter().map(|step| compiler.dispatch(step)).collect::<Result<_, _>>()?;
         Ok(Self { dispatches, shared, own, textures })
     }
@@ -260,6 +261,7 @@ struct Compiler<'a> {
     graph: &'a Graph,
     profile: &'a DeviceProfile,
     preferred: &'a [&'static str],
+    tiles: &'a Tiles,
     limits: Limits,
     schedule: &'a Schedule,
     storage: Storage<'a>,
@@ -279,6 +281,7 @@ impl Compiler<'_> {
             block: &step.block,
             profile: self.profile,
             preferred: self.preferred,
+            tiles: self.tiles,
             texels: self.storage.texels,
             bases: &bases,
         });

@@ -2,16 +2,20 @@
 #![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of a test crate has nobody to be reached by")]
 
-use multihead::kernels::Kernel;
+use multihead::kernels::{Kernel, Tile};
 use naga::Module;
 use naga::back::{hlsl, msl, pipeline_constants, spv};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
-/// Every text that a kernel is compiled from: as it stands, and with its loops unrolled for each subgroup size.
+/// Every text that a kernel is compiled from: as it stands, with its loops unrolled for each subgroup size, and for each
+/// tile.
 pub fn texts(kernel: &Kernel) -> Vec<String> {
     let sizes = if kernel.needs_subgroups() { vec![4, 8, 16] } else { Vec::new() };
     let unrolled = sizes.into_iter().map(|lanes| kernel.text(&[("LANES", lanes)]).into_owned());
-    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).collect()
+    let tiles = if kernel.name == "matmul_tiled" { Tile::ALL.to_vec() } else { Vec::new() };
+    let tiled = tiles.into_iter().map(Tile::text_constants).filter(|constants| !constants.is_empty());
+    let tiled = tiled.map(|constants| kernel.text(&constants).into_owned());
+    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).chain(tiled).collect()
 }
 
 pub fn parse(kernel: &Kernel) -> Module {
@@ -29,7 +33,7 @@ pub fn validate(kernel: &Kernel, module: &Module) -> ModuleInfo {
     validator.validate(module).unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.wgsl)))
 }
 
-fn parse_text(name: &str, wgsl: &str) -> Module {
+pub fn parse_text(name: &str, wgsl: &str) -> Module {
     naga::front::wgsl::parse_str(wgsl).unwrap_or_else(|error| panic!("{name}: {}", error.emit_to_string(wgsl)))
 }
 

@@ -46,6 +46,7 @@ pub(super) async fn line<'a>(
         device: &gpu.profile().name,
         variant: ops.join("+"),
         dispatches: step.num_dispatches(),
+        tiles: Vec::new(),
         median_ms,
         with_io_ms,
         spread_ms,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use web_time::Instant;
 
 use super::super::args::BenchArguments;
+use super::super::tune::Tuner;
 use super::super::{Outcome, print};
 use super::scenario::{self, Work};
 use super::verify::{Expected, Verdict};
@@ -35,7 +36,9 @@ pub(super) async fn once(arguments: &BenchArguments) -> Result<Outcome, Error> {
     };
     let work = Work::new(scenario)?;
     let gpu = super::open(arguments).await?;
-    let plan = Plan::new(&gpu, &work.graph, &work.parameters(), &arguments.plan_options()).await?;
+    let tuner = Tuner::new(arguments.tune.is_on(), Some(&gpu), arguments.plan_options());
+    let (options, _) = tuner.tuned(&work.graph).await?;
+    let plan = Plan::new(&gpu, &work.graph, &work.parameters(), &options).await?;
     let got = plan.run(&work.inputs()).await?;
     let first_ms = start.elapsed().as_secs_f64() * 1e3;
     let verdict = Expected::of(scenario, &work)?.judge(&got)?;

@@ -1,0 +1,150 @@
+//! A measured choice among kernels that give the same bits: which tile of `matmul_tiled` is fastest on this device, for the
+//! products of this plan. Off unless asked for; remembered in a file of the caller's.
+//!
+//! # Example
+//! ```no_run
+//! use multihead::tuning::Tuning;
+//! use multihead::{Gpu, Graph, Inputs, Plan, PlanOptions};
+//! # async fn of(gpu: &Gpu, graph: &Graph, parameters: &Inputs<'_>) -> Result<(), multihead::Error> {
+//! let tuning = Tuning { on: true, memory: Some("tiles.json".into()), ..Tuning::default() };
+//! let tuned = tuning.tiles(gpu, graph, &PlanOptions::default()).await?;
+//! let options = PlanOptions { tiles: tuned.tiles, ..PlanOptions::default() };
+//! let plan = Plan::new(gpu, graph, parameters, &options).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod choose;
+mod memory;
+mod products;
+mod trial;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use web_time::Instant;
+
+use crate::error::Error;
+use crate::gpu::{AdapterKind, DeviceProfile, Gpu};
+use crate::graph::Graph;
+use crate::kernels::{Tile, Tiles};
+use crate::plan::{PlanOptions, PlanSummary};
+use choose::Choosing;
+use products::Product;
+
+/// How long all measurements for one plan may take together. A measurement is begun only if the one before it would have
+/// fitted into what is left; what a driver has begun to compile nothing can stop.
+pub const BUDGET: Duration = Duration::from_millis(300);
+
+/// A larger product is not measured: a trial has tensors of its own, beside those of the plan.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Whether and how tiles are measured; by default they are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Whether to measure at all.
+    pub on: bool,
+    /// The file in which choices are remembered by adapter and driver; it and its folder are made where there is none.
+    /// Without it nothing is remembered.
+    pub memory: Option<PathBuf>,
+    /// Tiles to measure whatever the device is, for tests and comparisons; by default [`candidates`].
+    pub candidates: Option<Vec<Tile>>,
+}
+
+/// The tiles worth measuring on a device, the one that is taken without measuring first. On a CPU adapter there are none:
+/// to compile them takes longer than the fastest would save.
+#[must_use]
+pub fn candidates(profile: &DeviceProfile) -> &'static [Tile] {
+    match profile.kind {
+        AdapterKind::Cpu => &[],
+        _ => &Tile::ALL,
+    }
+}
+
+/// Where a choice comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// It is what is taken without measuring.
+    Static,
+    /// It was the fastest just now.
+    Measured,
+    /// It was the fastest once, on this adapter with this driver.
+    Remembered,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Static => "static",
+            Self::Measured => "measured",
+            Self::Remembered => "remembered",
+        })
+    }
+}
+
+/// The tile of some products of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// Names of the values that these products write.
+    pub outputs: Vec<String>,
+    /// What they take.
+    pub tile: Tile,
+    /// Where that comes from.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.outputs.join(" "), self.tile, self.origin)
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Tuned {
+    /// For [`PlanOptions::tiles`].
+    pub tiles: Tiles,
+    /// What was chosen for which products of `matmul_tiled`; none where nothing was to be chosen.
+    pub choices: Vec<Choice>,
+    /// Why nothing could be remembered, where it could not.
+    pub unsaved: Option<Error>,
+}
+
+impl Tuning {
+    /// Chooses a tile for the products of a graph that `options` leave to `matmul_tiled`. Whatever fails while measuring
+    /// leaves the tile that is taken without measuring.
+    ///
+    /// # Errors
+    /// As [`PlanSummary::with_options`].
+    pub async fn tiles(&self, gpu: &Gpu, graph: &Graph, options: &PlanOptions) -> Result<Tuned, Error> {
+        let candidates = self.candidates.as_deref().unwrap_or(candidates(gpu.profile()));
+        // Who has chosen already is not asked again.
+        if !self.on || candidates.is_empty() || options.tiles != Tiles::default() {
+            return Ok(Tuned { tiles: options.tiles.clone(), ..Tuned::default() });
+        }
+        let products = products::of(&PlanSummary::with_options(graph, gpu.profile(), options)?);
+        let remembered = self.memory.as_ref().map(|path| memory::recall(path, gpu.profile())).unwrap_or_default();
+        let unknown = |product: &&Product| !remembered.contains_key(&product.class) && product.bytes() <= MOST_BYTES;
+        let unknown: Vec<_> = products.iter().filter(unknown).collect();
+        let start = Instant::now();
+        let mut choosing = Choosing { candidates, budget: BUDGET, spent: || start.elapsed() };
+        let time = async |product: &Product, tile, allowed| trial::time(gpu, product, tile, allowed).await;
+        let measured = choosing.fastest(&unknown, time).await;
+        let unsaved = match &self.memory {
+            Some(path) if !measured.is_empty() => memory::remember(path, gpu.profile(), &measured).err(),
+            _ => None,
+        };
+        let choice = |product: &Product| {
+            let found = measured.get(&product.class).map(|&tile| (tile, Origin::Measured));
+            let found = found.or_else(|| remembered.get(&product.class).map(|&tile| (tile, Origin::Remembered)));
+            let (tile, origin) = found.unwrap_or((Tile::default(), Origin::Static));
+            Choice { outputs: product.outputs.clone(), tile, origin }
+        };
+        let choices: Vec<_> = products.iter().map(choice).collect();
+        let chosen = products.iter().zip(&choices).map(|(product, choice)| (product.class, choice.tile)).collect();
+        Ok(Tuned { tiles: Tiles { chosen, otherwise: Tile::default() }, choices, unsaved })
+    }
+}

@@ -1,0 +1,223 @@
+//! The file in which choices are remembered, by adapter and driver.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::gpu::DeviceProfile;
+use crate::io::write_atomically;
+use crate::kernels::{ProductClass, Tile};
+
+/// What such a file says it is. Another release has other kernels and measures anew.
+const FORMAT: &str = concat!("multihead tiles ", env!("CARGO_PKG_VERSION"));
+
+/// How every such file begins, of whatever release and whatever became of the rest: it may be written over.
+const BEGINNING: &str = r#"{"format":"multihead tiles "#;
+
+/// A longer file is none of ours.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// More choices than this are not kept; the oldest go.
+const MOST_ENTRIES: usize = 2000;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Remembered {
+    format: String,
+    /// Oldest first.
+    choices: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    adapter: String,
+    backend: String,
+    /// Name and version.
+    driver: String,
+    product: ProductClass,
+    tile: Tile,
+}
+
+impl Entry {
+    fn is_of(&self, profile: &DeviceProfile) -> bool {
+        let DeviceProfile { name, backend, driver, .. } = profile;
+        [&self.adapter, &self.backend, &self.driver] == [name, backend, driver]
+    }
+}
+
+/// The choices for a device. A file that is damaged, not ours or not there has none.
+pub(super) fn recall(path: &Path, profile: &DeviceProfile) -> BTreeMap<ProductClass, Tile> {
+    let entries = entries(&read(path).unwrap_or_default());
+    entries.into_iter().filter(|entry| entry.is_of(profile)).map(|entry| (entry.product, entry.tile)).collect()
+}
+
+/// Adds choices for a device, beside what others have added since.
+///
+/// # Errors
+/// [`Error::File`] where the system refuses, or something is there that is not ours.
+pub(super) fn remember(
+    path: &Path,
+    profile: &DeviceProfile,
+    choices: &BTreeMap<ProductClass, Tile>,
+) -> Result<(), Error> {
+    let old = read(path).ok_or_else(|| foreign(path))?;
+    if !old.is_empty() && !old.starts_with(BEGINNING.as_bytes()) {
+        return Err(foreign(path));
+    }
+    let mut entries = entries(&old);
+    entries.retain(|entry| !(entry.is_of(profile) && choices.contains_key(&entry.product)));
+    entries.extend(choices.iter().map(|(&product, &tile)| Entry {
+        adapter: profile.name.clone(),
+        backend: profile.backend.clone(),
+        driver: profile.driver.clone(),
+        product,
+        tile,
+    }));
+    entries.drain(..entries.len().saturating_sub(MOST_ENTRIES));
+    let file = Remembered { format: FORMAT.into(), choices: entries };
+    let text = serde_json::to_string(&file).expect("names and numbers should be JSON");
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let action = || format!("make the folder {}", folder.display());
+        fs::create_dir_all(folder).map_err(|source| Error::Io { action: action(), source }.in_file(path))?;
+    }
+    write_atomically(path, |writer| writer.write_all(text.as_bytes()))
+}
+
+fn foreign(path: &Path) -> Error {
+    let sentence = "is no file of remembered tiles and stays as it is; remove it, or name another";
+    Error::Invalid(sentence.into()).in_file(path)
+}
+
+/// What is in the file, nothing where there is none; `None` for what is no file, cannot be read, or is too long.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(Vec::new()),
+        // To open a pipe would wait for whoever writes to it.
+        Ok(about) if about.is_file() => {}
+        _ => return None,
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    (read.is_ok() && bytes.len() as u64 <= MOST_BYTES).then_some(bytes)
+}
+
+fn entries(bytes: &[u8]) -> Vec<Entry> {
+    match serde_json::from_slice::<Remembered>(bytes) {
+        Ok(file) if file.format == FORMAT => file.choices,
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::products::example;
+    use super::*;
+
+    fn profile(name: &str, driver: &str) -> DeviceProfile {
+        DeviceProfile { name: name.into(), driver: driver.into(), ..DeviceProfile::portable() }
+    }
+
+    fn choices(of: &[(usize, Tile)]) -> BTreeMap<ProductClass, Tile> {
+        of.iter().map(|&(rows, tile)| (example(rows).class, tile)).collect()
+    }
+
+    /// A folder, and the path of a file in a folder in it that is not there yet.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache/tiles.json");
+        (folder, path)
+    }
+
+    #[test]
+    fn choices_are_remembered_by_adapter_and_driver() {
+        let (_folder, path) = place();
+        let devices = [profile("A", "1"), profile("B", "1"), profile("A", "2")];
+        assert_eq!(recall(&path, &devices[0]), BTreeMap::new());
+        remember(&path, &devices[0], &choices(&[(4, Tile::Wide), (16, Tile::Tall)])).unwrap();
+        remember(&path, &devices[1], &choices(&[(4, Tile::Square32)])).unwrap();
+        remember(&path, &devices[0], &choices(&[(16, Tile::Square64), (64, Tile::Wide)])).unwrap();
+        let of_first = choices(&[(4, Tile::Wide), (16, Tile::Square64), (64, Tile::Wide)]);
+        let expected = [of_first, choices(&[(4, Tile::Square32)]), BTreeMap::new()];
+        assert_eq!(devices.each_ref().map(|device| recall(&path, device)), expected);
+        let webgpu = DeviceProfile { backend: "webgpu".into(), ..devices[0].clone() };
+        assert_eq!(recall(&path, &webgpu), BTreeMap::new());
+        let beside = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(beside, 1, "nothing stays beside the file");
+    }
+
+    #[test]
+    fn the_file_says_what_it_is() {
+        let (_folder, path) = place();
+        remember(&path, &profile("A", "d 1"), &choices(&[(4, Tile::Wide)])).unwrap();
+        insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"{"format":"multihead tiles 0.1.0","choices":[{"adapter":"A","backend":"none","driver":"d 1","product":{"batches":1,"rows":4,"inner":8,"cols":4,"transpose_rhs":false,"skip_hidden":false},"tile":"32x128"}]}"#);
+    }
+
+    /// What became of our own file is thrown away; what never was ours is left alone.
+    #[test]
+    fn damaged_files_are_replaced_and_foreign_ones_kept() {
+        let (device, new) = (profile("A", "1"), choices(&[(4, Tile::Wide)]));
+        let (_folder, path) = place();
+        remember(&path, &device, &new).unwrap();
+        let whole = fs::read_to_string(&path).unwrap();
+        let other_release = whole.replace(FORMAT, "multihead tiles 9.9.9");
+        let impossible = whole.replace("32x128", "9x9");
+        let (before, _) = whole.split_once("[{").unwrap();
+        let (half, deep, unknown) = (&whole[..whole.len() / 2], before.to_owned() + &"[".repeat(100_000), whole.replace("rows", "row"));
+        for damaged in ["", half, &deep, &unknown, &other_release, &impossible] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(recall(&path, &device), BTreeMap::new(), "{damaged:.80}");
+            remember(&path, &device, &new).unwrap();
+            assert_eq!(recall(&path, &device), new, "{damaged:.80}");
+        }
+        let long = format!("{BEGINNING}{}", " ".repeat(1 << 20));
+        for foreign in ["{}", "[1, 2]", "a letter", "\u{0}\u{1}", "[[[[", &long] {
+            fs::write(&path, foreign).unwrap();
+            assert_eq!(recall(&path, &device), BTreeMap::new(), "{foreign:.80}");
+            let sentence = remember(&path, &device, &new).unwrap_err().to_string();
+            assert!(sentence.ends_with("is no file of remembered tiles and stays as it is; remove it, or name another"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_neither_read_nor_written() {
+        let (folder, path) = place();
+        let (device, new) = (profile("A", "1"), choices(&[(4, Tile::Wide)]));
+        for place in [folder.path(), Path::new("/dev/zero")] {
+            assert_eq!(recall(place, &device), BTreeMap::new());
+            assert!(remember(place, &device, &new).is_err(), "{}", place.display());
+        }
+        fs::write(folder.path().join("cache"), "a file where the folder should be").unwrap();
+        assert_eq!(recall(&path, &device), BTreeMap::new());
+        assert!(remember(&path, &device, &new).is_err());
+    }
+
+    #[test]
+    fn the_oldest_choices_go() {
+        let (_folder, path) = place();
+        let of = |number: usize| choices(&[(4, Tile::ALL[number % 4])]);
+        let entry = |number: usize| Entry {
+            adapter: format!("adapter {number}"),
+            backend: "none".into(),
+            driver: String::new(),
+            product: example(4).class,
+            tile: Tile::ALL[number % 4],
+        };
+        let full = Remembered { format: FORMAT.into(), choices: (0..MOST_ENTRIES).map(entry).collect() };
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, serde_json::to_string(&full).unwrap()).unwrap();
+        assert_eq!(recall(&path, &profile("adapter 0", "")), of(0));
+        remember(&path, &profile("new", ""), &of(3)).unwrap();
+        let left = ["adapter 0", "adapter 1", "new"].map(|name| recall(&path, &profile(name, "")));
+        assert_eq!(left, [BTreeMap::new(), of(1), of(3)]);
+        assert!(fs::metadata(&path).unwrap().len() < MOST_BYTES / 2);
+    }
+}
