@@ -130,7 +130,7 @@ impl Tuning {
         let unknown = |product: &&Product| !remembered.contains_key(&product.class) && product.bytes() <= MOST_BYTES;
         let unknown: Vec<_> = products.iter().filter(unknown).collect();
         let start = Instant::now();
-        let mut choosing = Choosing { candidates, budget: BUDGET, spent: || start.elapsed() };
+        let choosing = Choosing { candidates, budget: BUDGET, spent: || start.elapsed() };
         let time = async |product: &Product, tile, allowed| trial::time(gpu, product, tile, allowed).await;
         let measured = choosing.fastest(&unknown, time).await;
         let unsaved = match &self.memory {

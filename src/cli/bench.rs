@@ -48,7 +48,8 @@ struct Line<'a> {
     ceiling_gflops: Option<f64>,
     /// All buffers alive at once.
     peak_bytes: u64,
-    /// Compiling and the first run, on a device that is open, with whatever the driver's shader cache holds.
+    /// Compiling and the first run, on a device that is open, with whatever the driver's shader cache holds; what `--tune`
+    /// measures is part of it.
     cold_ms: f64,
     /// CPU time to record and submit a ready plan.
     record_us: f64,

@@ -18,7 +18,8 @@ impl<'a> Tuner<'a> {
     pub(super) fn new(on: bool, gpu: Option<&'a Gpu>, options: PlanOptions) -> Self {
         if on && gpu.is_none_or(|gpu| candidates(gpu.profile()).is_empty()) {
             let name = gpu.map_or("cpu", |gpu| &gpu.profile().name);
-            let reason = "which computes on the CPU: compiling what would be measured takes longer than the fastest saves";
+            let reason =
+                "which computes on the CPU: compiling what would be measured takes longer than the fastest saves";
             print::warning(&format!("--tune on changes nothing on {name}, {reason}"));
         }
         let memory = cache_folder().map(|folder| folder.join("multihead").join("tiles.json"));

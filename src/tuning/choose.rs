@@ -24,7 +24,7 @@ impl<S: Fn() -> Duration> Choosing<'_, S> {
     /// measurement fails. `measure` says how long a product takes with a tile, and may itself take about as long as it is
     /// allowed.
     pub(super) async fn fastest(
-        &mut self,
+        &self,
         products: &[&Product],
         mut measure: impl AsyncFnMut(&Product, Tile, Duration) -> Result<Duration, Error>,
     ) -> BTreeMap<ProductClass, Tile> {
@@ -80,7 +80,7 @@ mod tests {
     ) -> (Vec<Option<Tile>>, Vec<(String, Tile)>) {
         let (clock, tried) = (Cell::new(Duration::ZERO), RefCell::new(Vec::new()));
         let products: Vec<_> = rows.iter().map(|&rows| example(rows)).collect();
-        let mut choosing = Choosing { candidates: &Tile::ALL, budget: 300 * MS, spent: || clock.get() };
+        let choosing = Choosing { candidates: &Tile::ALL, budget: 300 * MS, spent: || clock.get() };
         let measure = async |product: &Product, tile: Tile, allowed: Duration| {
             assert!(allowed <= 300 * MS - clock.get(), "{allowed:?} of what is left");
             clock.set(clock.get() + cost * MS);
@@ -136,7 +136,7 @@ mod tests {
     fn without_products_or_candidates_nothing_is_measured() {
         assert_eq!(chosen(&[], 1, |_, _| None), (vec![], vec![]));
         let product = example(4);
-        let mut choosing = Choosing { candidates: &[], budget: 300 * MS, spent: || Duration::ZERO };
+        let choosing = Choosing { candidates: &[], budget: 300 * MS, spent: || Duration::ZERO };
         let measure = async |_: &Product, _, _| panic!("nothing should be measured");
         assert_eq!(pollster::block_on(choosing.fastest(&[&product], measure)), BTreeMap::new());
     }

@@ -169,7 +169,8 @@ mod tests {
         let other_release = whole.replace(FORMAT, "multihead tiles 9.9.9");
         let impossible = whole.replace("32x128", "9x9");
         let (before, _) = whole.split_once("[{").unwrap();
-        let (half, deep, unknown) = (&whole[..whole.len() / 2], before.to_owned() + &"[".repeat(100_000), whole.replace("rows", "row"));
+        let (half, deep, unknown) =
+            (&whole[..whole.len() / 2], before.to_owned() + &"[".repeat(100_000), whole.replace("rows", "row"));
         for damaged in ["", half, &deep, &unknown, &other_release, &impossible] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(recall(&path, &device), BTreeMap::new(), "{damaged:.80}");
@@ -181,7 +182,9 @@ mod tests {
             fs::write(&path, foreign).unwrap();
             assert_eq!(recall(&path, &device), BTreeMap::new(), "{foreign:.80}");
             let sentence = remember(&path, &device, &new).unwrap_err().to_string();
-            assert!(sentence.ends_with("is no file of remembered tiles and stays as it is; remove it, or name another"));
+            assert!(
+                sentence.ends_with("is no file of remembered tiles and stays as it is; remove it, or name another")
+            );
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }
     }

@@ -23,4 +23,5 @@ mod refused_paths;
 mod refused_settings;
 mod refused_tensors;
 mod reports;
+mod tune;
 mod verdicts;
