@@ -82,7 +82,7 @@ mod tests {
         let products: Vec<_> = rows.iter().map(|&rows| example(rows)).collect();
         let choosing = Choosing { candidates: &Tile::ALL, budget: 300 * MS, spent: || clock.get() };
         let measure = async |product: &Product, tile: Tile, allowed: Duration| {
-            assert!(allowed <= 300 * MS - clock.get(), "{allowed:?} of what is left");
+            assert!(clock.get() + allowed <= 300 * MS, "{allowed:?} is more than what is left");
             clock.set(clock.get() + cost * MS);
             tried.borrow_mut().push((product.outputs[0].clone(), tile));
             let took = took(product.class.rows.try_into().unwrap(), tile);
