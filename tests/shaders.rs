@@ -92,7 +92,9 @@ fn a_shader_that_needs_a_feature_would_be_refused() {
 
 #[test]
 fn every_kernel_fits_what_webgpu_guarantees() {
-    for (kernel, text) in kernels::all().flat_map(|kernel| texts(kernel).into_iter().map(move |text| (kernel, text))) {
+    // A workgroup of what is unrolled for subgroups is one subgroup without memory, and the text takes long to read.
+    let of = |kernel: &Kernel| if kernel.needs_subgroups() { vec![kernel.wgsl.to_owned()] } else { texts(kernel) };
+    for (kernel, text) in kernels::all().flat_map(|kernel| of(kernel).into_iter().map(move |text| (kernel, text))) {
         let module = parse_text(kernel.name, &text);
         let [entry] = module.entry_points.as_slice() else {
             panic!("{} should have one entry point", kernel.name);

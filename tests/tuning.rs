@@ -9,6 +9,7 @@ use multihead::kernels::{Tile, Tiles};
 use multihead::tuning::{BUDGET, Origin, Tuning, candidates};
 use multihead::{
     AdapterKind, DType, DeviceProfile, Graph, GraphBuilder, HostTensor, Inputs, Plan, PlanOptions, PlanSummary,
+    Rewriting,
 };
 use support::{compare, gpu, random};
 
@@ -23,8 +24,10 @@ fn two_products() -> Graph {
     builder.finish(&[out])
 }
 
+/// The products as they are written above, by the kernel that has tiles.
 fn tiled() -> PlanOptions {
-    PlanOptions { preferred_kernels: vec!["matmul_tiled"], ..PlanOptions::default() }
+    let preferred_kernels = vec!["matmul_tiled"];
+    PlanOptions { preferred_kernels, rewriting: Rewriting::OFF, ..PlanOptions::default() }
 }
 
 /// On a GPU that is not asked about.
