@@ -224,7 +224,7 @@ fn sum_of_lanes(word: f32) -> f32 {
     return sum;
 }
 
-// Which of four keys from `key` on a row sees: by position and length; learned keys after the real ones always.
+// Which of four keys a row sees: those of its band and length, and the learned ones, which stand behind all others.
 fn visible_of(first_key: i32, end_key: i32, keys: vec4<i32>, learned: vec4<bool>) -> vec4<bool> {
     return learned | ((keys >= vec4<i32>(first_key)) & (keys < vec4<i32>(end_key)));
 }

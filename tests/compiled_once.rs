@@ -7,7 +7,7 @@
 
 mod support;
 
-use multihead::{AttentionInputs, Fuse, Mask, PlanOptions, Rewriting, Training, kernels};
+use multihead::{Fuse, Mask, PlanOptions, Rewriting, Training, kernels};
 use support::gpu;
 use support::layers::Spec;
 
@@ -26,9 +26,10 @@ fn compiled_bytes() -> u64 {
 fn a_second_run_compiles_nothing() {
     let gpu = gpu();
     let mut rng = fastrand::Rng::with_seed(91);
-    let layer = Spec { num_kv_heads: 2, ..Spec::new(2, 20, 40, 4, 32) }.layer(&mut rng);
+    let spec = Spec { num_kv_heads: 2, ..Spec::new(2, 20, 40, 4, 32) };
+    let layer = spec.layer(&mut rng);
     let mask = Mask { causal: true, query_offset: 20, ..Mask::default() };
-    let mut inputs: AttentionInputs = Spec { num_kv_heads: 2, ..Spec::new(2, 20, 40, 4, 32) }.inputs(&mut rng, mask);
+    let mut inputs = spec.inputs(&mut rng, mask);
     inputs.training = Some(Training { dropout: 0.1, seed: 1, step: 1, returns_dropped: false });
     let names = kernels::all().map(|kernel| kernel.name);
     let device = multihead::Device::Gpu(gpu.clone());

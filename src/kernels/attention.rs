@@ -151,9 +151,11 @@ const WIDE_LANES: usize = 8;
 /// The widest value whose columns would leave lanes of `attention_texels_wide` without work.
 const NARROW_VALUE: usize = 16;
 
-/// Groups of four sums that a lane of `attention_texels_wide` keeps; rows of its tiles; columns that it takes at most.
+/// The most groups of four sums that a lane of `attention_texels_wide` keeps.
 const WIDE_SUMS: usize = 32;
+/// Rows of its tiles, of few rows or wide values and otherwise.
 const WIDE_ROWS: [usize; 2] = [8, 16];
+/// The most groups of four columns of each lane.
 const WIDE_COLS: usize = 4;
 
 /// How `attention_texels_wide` divides values of this width among lanes and workgroups.
@@ -243,7 +245,7 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             let groups = if op.dropout.is_some() { 2 * num_keys + 32 } else { 0 };
             (num_keys / keys + 4) * (1 + rolled) + groups
         }
-        TEXELS_WIDE => (num_keys / 32 + 2) * (1 + head_dim / FOUR + 2 * WIDE_LANES),
+        TEXELS_WIDE => (num_keys / (FOUR * WIDE_LANES) + 2) * (1 + head_dim / FOUR + 2 * WIDE_LANES),
         TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
         _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
     };
