@@ -1,31 +1,45 @@
-// attention, streaming, a tile of keys in workgroup memory:
+// attention, streaming, tiles in workgroup memory:
 //
 //   joined[b][i][h] = dropout(softmax(scale · q[b][i][h] · k[b][·][g]ᵀ + bias)) · v[b][·][g], g = h / (H / G)
 //
 //   query (B, Lq, …), key (B, Lk, …), value (B, Lk, …): heads side by side from a first column on → out (B, Lq, H·dv)
 //
-// The scores are never stored: a tile of 32 keys is met, weighed by the largest score so far, and forgotten (the online
+// The scores are never stored: a tile of 64 keys is met, weighed by the largest score so far, and forgotten (the online
 // softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
-// One workgroup = 16 rows (queries of the heads that share a key/value head) × 16 lanes. One invocation = two scores of
-// its row in each tile, and every 16th column of its row's sums.
-// Chosen on GPUs. Assumes nothing of the device; loads of a tile are of neighbouring words.
-// Arithmetic intensity: a word of a key meets 16 rows. 9 KiB of workgroup memory; rows of tiles are 33 words apart, so
-// that the lanes that read one column of a tile use different banks.
+// One workgroup = 64 rows (queries of the heads that share a key/value head; 32 where LANES_DOWN is 8) and one part of
+// up to 128 columns of their values. Two products, each as in matmul_tiled, take turns with its two tiles: queries ·
+// keysᵀ, 16 words of a head at a time, then weights · values, 16 keys at a time.
+// One invocation = 4×4 scores of a tile, rows LANES_DOWN and keys LANES_ACROSS apart, and its four rows' sums of every
+// 16th column: at most 48 numbers that stay in registers.
+// Chosen on GPUs: no features, at most 256 invocations. Neighbouring invocations load neighbouring words.
+// Workgroup memory: 4,160 bytes of rows, 4,160 to 8,192 of keys or values. Where invocations side by side write a
+// column, rows of the tile are padded by one word, so that they fall into different banks.
+// Arithmetic intensity: a loaded word of a key or a value meets 64 rows. 16 products for 8 words of a tile; for the
+// widest values 32 for 12.
 
 // Constants
 override HAS_MASK: bool = true;
 override HAS_BIAS: bool = true;
 override HAS_DROPOUT: bool = true;
-const ROWS: u32 = 16u;
-const LANES: u32 = 16u;
-const KEYS: u32 = 32u;
-// Words of a query or a key that are met at a time, and how far apart rows of a tile lie.
-const CHUNK: u32 = 32u;
-const PITCH: u32 = 33u;
-const QUERY_TILE: u32 = 528u;
-const KEY_TILE: u32 = 1056u;
-// Sums of one invocation: ⌈dv / 16⌉.
-const SUMS: u32 = 32u;
+const LANES_DOWN: u32 = 16u;
+const LANES_ACROSS: u32 = 16u;
+const LANES: u32 = LANES_DOWN * LANES_ACROSS;
+const ROWS: u32 = LANES_DOWN * 4u;
+const KEYS: u32 = LANES_ACROSS * 4u;
+const PADDED_ROWS: u32 = ROWS + 1u;
+const PADDED_KEYS: u32 = KEYS + 1u;
+// Words of a head, and keys of a tile, that are met at a time: as many as there are lanes across.
+const CHUNK: u32 = 16u;
+// Keys of a tile, and values of a chunk, that one invocation loads words of.
+const KEY_LOADS: u32 = KEYS / LANES_DOWN;
+const VALUE_LOADS: u32 = CHUNK / LANES_DOWN;
+// Columns of one invocation: ⌈columns of the part / 16⌉.
+const SUMS: u32 = 8u;
+const PART: u32 = LANES_ACROSS * SUMS;
+const ROW_TILE: u32 = CHUNK * PADDED_ROWS;
+const COLUMN_TILE: u32 = CHUNK * max(PADDED_KEYS, PART);
+// A hidden key's weight: −0, told from 0 by its bits.
+const HIDDEN: u32 = 0x80000000u;
 // −∞ in a bias hides the key. No finite bias does, however low.
 const MINUS_INFINITY: u32 = 0xff800000u;
 const LOWEST: f32 = -0x1.fffffep+127f;
@@ -86,11 +100,10 @@ struct Params {
 @group(0) @binding(7) var<storage, read> pattern: array<u32>;
 @group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
-var<workgroup> query_tile: array<f32, QUERY_TILE>;
-var<workgroup> key_tile: array<f32, KEY_TILE>;
-// Scores of a tile, then weights; and of its keys which each row sees (1) and, of these, which are kept (2).
-var<workgroup> score_tile: array<f32, QUERY_TILE>;
-var<workgroup> visible_tile: array<u32, QUERY_TILE>;
+// row_tile[word][row]: bits of queries; then [key][row]: bits of weights; [lane][row] where lanes tell each other.
+// column_tile[word][key]: keys; then [key][column]: values.
+var<workgroup> row_tile: array<u32, ROW_TILE>;
+var<workgroup> column_tile: array<f32, COLUMN_TILE>;
 
 // --- One row: the same text in every shader of attention ---
 
@@ -193,136 +206,204 @@ fn kept_scale() -> f32 {
 
 // --- End of dropped weights ---
 
-// 1 where the weight of a key is kept.
-fn kept_bit(entry: u32, row: Row, key_row: u32) -> u32 {
+// 0 where the weight of a key is dropped, otherwise 1.
+fn kept_factor(entry: u32, row: Row, key_row: u32) -> f32 {
     if HAS_DROPOUT {
-        return (kept_of(entry, row.head, row.query, key_row / 4u) >> (key_row & 3u)) & 1u;
+        return f32((kept_of(entry, row.head, row.query, key_row / 4u) >> (key_row & 3u)) & 1u);
     }
-    return 1u;
+    return 1.0;
 }
 
-@compute @workgroup_size(256)
+// What a line of the rows' tile holds of an invocation's four rows.
+fn four_rows(place: u32, line: u32) -> vec4<u32> {
+    let first = place * PADDED_ROWS + line;
+    return vec4<u32>(
+        row_tile[first],
+        row_tile[first + LANES_DOWN],
+        row_tile[first + 2u * LANES_DOWN],
+        row_tile[first + 3u * LANES_DOWN],
+    );
+}
+
+@compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) index: u32) {
-    let lane = index % LANES;
-    let line = index / LANES;
+    let lane = index % LANES_ACROSS;
+    let line = index / LANES_ACROSS;
     let group_rows = params.rows * params.group;
     let blocks = (group_rows + ROWS - 1u) / ROWS;
     let kv_heads = params.num_heads / params.group;
     // The grid is folded into two dimensions and may have workgroups to spare: they do the last block again and store
     // nothing.
-    let num_blocks = blocks * params.entries * kv_heads;
+    let num_blocks = blocks * params.value_parts * params.entries * kv_heads;
     let spare = workgroup.y * params.grid_width + workgroup.x >= num_blocks;
     let block = min(workgroup.y * params.grid_width + workgroup.x, num_blocks - 1u);
-    let entry = params.entry_start + block / blocks / kv_heads;
-    let kv_head = block / blocks % kv_heads;
+    let entry = params.entry_start + block / blocks / params.value_parts / kv_heads;
+    let kv_head = block / blocks / params.value_parts % kv_heads;
+    let first_column = block / blocks % params.value_parts * PART;
     let first_row = block % blocks * ROWS;
-    // Rows past the end repeat the last one and are not stored.
-    let row = row_of(entry, kv_head, min(first_row + line, group_rows - 1u));
-    // Keys that any row of the block may see: the same for the whole workgroup.
-    let lowest = row_of(entry, kv_head, first_row);
-    let highest_query = params.row_start + min(first_row + ROWS - 1u, group_rows - 1u) / params.group;
-    var first_tile = u32(min(lowest.first_key, i32(params.num_keys)));
-    var end_tile = u32(clamp(i32(highest_query) + params.band_end, 0, i32(params.num_keys)));
-    if params.has_valid_lens != 0u && params.valid_lens_row_stride == 0u {
-        end_tile = min(end_tile, valid_lens[params.valid_lens_base + entry * params.valid_lens_entry_stride]);
+    // Keys that any row of the block may see, and those that all of them see: the same for the whole workgroup.
+    let first_query = params.row_start + first_row / params.group;
+    let last_query = params.row_start + min(first_row + ROWS - 1u, group_rows - 1u) / params.group;
+    let num_keys = i32(params.num_keys);
+    var any_keys = vec2<i32>(i32(first_query) + params.band_start, i32(last_query) + params.band_end);
+    var all_keys = vec2<i32>(i32(last_query) + params.band_start, i32(first_query) + params.band_end);
+    any_keys = clamp(any_keys, vec2<i32>(), vec2<i32>(num_keys));
+    all_keys = clamp(all_keys, vec2<i32>(), vec2<i32>(num_keys));
+    if params.has_valid_lens != 0u {
+        if params.valid_lens_row_stride == 0u {
+            let length = valid_lens[params.valid_lens_base + entry * params.valid_lens_entry_stride];
+            let end = i32(min(length, params.num_keys));
+            any_keys.y = min(any_keys.y, end);
+            all_keys.y = min(all_keys.y, end);
+        } else {
+            all_keys.y = 0;
+        }
     }
-    if params.columns > params.num_keys {
-        end_tile = params.columns;
+    if HAS_MASK || HAS_BIAS {
+        all_keys.y = 0;
     }
-    let query_line = params.query_base + params.query_first;
+    // The learned key stands behind all others.
+    let end_key = select(u32(any_keys.y), params.columns, params.columns > params.num_keys);
+    // rows[i] is row line + i · LANES_DOWN of the block; those past the end repeat the last one and are not stored.
+    var rows: array<Row, 4>;
+    var query_lines: vec4<u32>;
+    for (var i = 0u; i < 4u; i++) { // unroll
+        rows[i] = row_of(entry, kv_head, min(first_row + line + i * LANES_DOWN, group_rows - 1u));
+        let query_row = entry * params.all_rows + rows[i].query;
+        query_lines[i] = query_row * params.query_stride + rows[i].head * params.head_dim;
+    }
+    query_lines += vec4<u32>(params.query_base + params.query_first);
     let key_line = params.key_base + params.key_first + kv_head * params.head_dim;
-    let value_line = params.value_base + params.value_first + kv_head * params.value_dim;
-    var largest = LOWEST;
-    var sum = 0.0;
-    var seen = false;
-    // sums[s] = Σ weight · value[·][lane + 16s]
-    var sums: array<f32, SUMS>;
-    for (var tile = first_tile; tile < end_tile; tile += KEYS) {
-        var product = vec2<f32>();
+    let value_line = params.value_base + params.value_first + kv_head * params.value_dim + first_column;
+    // Of the four rows: the largest score so far; and of the lane's own keys the sum of weights, and whether any was seen.
+    var largest = vec4<f32>(LOWEST);
+    var sum = vec4<f32>();
+    var seen = vec4<bool>();
+    // sums[s] = Σ weight · value[·][first_column + lane + 16s] of the four rows
+    var sums: array<vec4<f32>, SUMS>;
+    for (var tile = u32(any_keys.x) / KEYS * KEYS; tile < end_key; tile += KEYS) {
+        // products[c] = q · k of the four rows with key tile + lane + c · LANES_ACROSS
+        var products: array<vec4<f32>, 4>;
         for (var chunk = 0u; chunk < params.head_dim; chunk += CHUNK) {
+            // Both tiles have been read and may be overwritten.
             workgroupBarrier();
-            for (var i = index; i < ROWS * CHUNK; i += ROWS * LANES) {
-                let other = row_of(entry, kv_head, min(first_row + i / CHUNK, group_rows - 1u));
-                let column = chunk + i % CHUNK;
-                let other_line = (entry * params.all_rows + other.query) * params.query_stride;
-                let place = other_line + other.head * params.head_dim;
-                var word = 0.0;
-                if column < params.head_dim {
-                    word = query[query_line + place + column];
-                }
-                query_tile[i / CHUNK * PITCH + i % CHUNK] = word;
+            let column = min(chunk + lane, params.head_dim - 1u);
+            let inside = chunk + lane < params.head_dim;
+            for (var i = 0u; i < 4u; i++) { // unroll
+                let word = select(0.0, query[query_lines[i] + column], inside);
+                row_tile[lane * PADDED_ROWS + line + i * LANES_DOWN] = bitcast<u32>(word);
             }
-            for (var i = index; i < KEYS * CHUNK; i += ROWS * LANES) {
-                let column = chunk + i % CHUNK;
-                let key_row = min(tile + i / CHUNK, params.columns - 1u);
-                var word = 0.0;
-                if column < params.head_dim {
-                    word = key[key_line + (entry * params.columns + key_row) * params.key_stride + column];
-                }
-                key_tile[i / CHUNK * PITCH + i % CHUNK] = word;
+            for (var i = 0u; i < KEY_LOADS; i++) { // unroll
+                let key_row = min(tile + line + i * LANES_DOWN, params.columns - 1u);
+                let word = key[key_line + (entry * params.columns + key_row) * params.key_stride + column];
+                column_tile[lane * PADDED_KEYS + line + i * LANES_DOWN] = select(0.0, word, inside);
             }
+            // Both tiles are whole.
             workgroupBarrier();
             for (var d = 0u; d < CHUNK; d++) {
-                let x = query_tile[line * PITCH + d];
-                product += x * vec2<f32>(key_tile[lane * PITCH + d], key_tile[(lane + LANES) * PITCH + d]);
+                let queries = bitcast<vec4<f32>>(four_rows(d, line));
+                for (var c = 0u; c < 4u; c++) { // unroll
+                    products[c] += queries * column_tile[d * PADDED_KEYS + lane + c * LANES_ACROSS];
+                }
             }
         }
-        let low = score_of(row, tile + lane, product.x);
-        let high = score_of(row, tile + lane + LANES, product.y);
+        var visible: array<vec4<bool>, 4>;
+        var own_largest = vec4<f32>(LOWEST);
+        for (var c = 0u; c < 4u; c++) { // unroll
+            for (var i = 0u; i < 4u; i++) { // unroll
+                let score = score_of(rows[i], tile + lane + c * LANES_ACROSS, products[c][i]);
+                products[c][i] = score.value;
+                visible[c][i] = score.visible;
+            }
+            own_largest = select(own_largest, max(own_largest, products[c]), visible[c]);
+            seen = seen | visible[c];
+        }
+        // The queries have been read; in their place, the largest scores of all lanes.
         workgroupBarrier();
-        score_tile[line * PITCH + lane] = low.value;
-        score_tile[line * PITCH + lane + LANES] = high.value;
-        visible_tile[line * PITCH + lane] = u32(low.visible) | (kept_bit(entry, row, tile + lane) << 1u);
-        visible_tile[line * PITCH + lane + LANES] =
-            u32(high.visible) | (kept_bit(entry, row, tile + lane + LANES) << 1u);
+        for (var i = 0u; i < 4u; i++) { // unroll
+            row_tile[lane * PADDED_ROWS + line + i * LANES_DOWN] = bitcast<u32>(own_largest[i]);
+        }
         workgroupBarrier();
         // Every lane of a row finds the same largest score.
         let before = largest;
-        for (var j = 0u; j < KEYS; j++) {
-            let counts = (visible_tile[line * PITCH + j] & 1u) != 0u;
-            largest = select(largest, max(largest, score_tile[line * PITCH + j]), counts);
-            seen = seen || counts;
+        for (var l = 0u; l < LANES_ACROSS; l++) {
+            largest = max(largest, bitcast<vec4<f32>>(four_rows(l, line)));
         }
-        workgroupBarrier();
-        score_tile[line * PITCH + lane] = select(0.0, power(low.value, largest), low.visible);
-        score_tile[line * PITCH + lane + LANES] = select(0.0, power(high.value, largest), high.visible);
-        workgroupBarrier();
-        let factor = power(before, largest);
+        let factor = exp2((before - largest) * LOG2_E);
         sum *= factor;
         for (var s = 0u; s < SUMS; s++) { // unroll
             sums[s] *= factor;
         }
-        for (var j = 0u; j < KEYS; j++) {
-            // A hidden key's value takes no part, whatever it holds.
-            let flags = visible_tile[line * PITCH + j];
-            if (flags & 1u) != 0u {
-                let weight = score_tile[line * PITCH + j];
-                let counted = weight * f32(flags >> 1u);
-                let place = value_line + (entry * params.columns + tile + j) * params.value_stride + lane;
-                sum += weight;
+        let is_whole = i32(tile) >= all_keys.x && i32(tile + KEYS) <= all_keys.y;
+        for (var c = 0u; c < 4u; c++) { // unroll
+            let first_key = tile + c * LANES_ACROSS;
+            let weights = select(vec4<f32>(), exp2((products[c] - largest) * LOG2_E), visible[c]);
+            sum += weights;
+            // Both tiles have been read and may be overwritten.
+            workgroupBarrier();
+            for (var i = 0u; i < 4u; i++) { // unroll
+                let counted = bitcast<u32>(weights[i] * kept_factor(entry, rows[i], first_key + lane));
+                row_tile[lane * PADDED_ROWS + line + i * LANES_DOWN] = select(HIDDEN, counted, visible[c][i]);
+            }
+            for (var i = 0u; i < VALUE_LOADS; i++) { // unroll
+                let key_row = min(first_key + line + i * LANES_DOWN, params.columns - 1u);
+                let place = value_line + (entry * params.columns + key_row) * params.value_stride;
                 for (var s = 0u; s < SUMS; s++) { // unroll
-                    if lane + s * LANES < params.value_dim {
-                        sums[s] += counted * value[place + s * LANES];
+                    // The last part may end behind the head; its sums are not stored.
+                    let column = min(lane + s * LANES_ACROSS, params.value_dim - 1u - first_column);
+                    column_tile[(line + i * LANES_DOWN) * PART + lane + s * LANES_ACROSS] = value[place + column];
+                }
+            }
+            // Both tiles are whole.
+            workgroupBarrier();
+            for (var k = 0u; k < CHUNK; k++) {
+                let bits = four_rows(k, line);
+                let hidden = bits == vec4<u32>(HIDDEN);
+                for (var s = 0u; s < SUMS; s++) { // unroll
+                    let added = bitcast<vec4<f32>>(bits) * column_tile[k * PART + lane + s * LANES_ACROSS];
+                    if is_whole {
+                        sums[s] += added;
+                    } else {
+                        // 0 · ∞ would be NaN: what a hidden key's value holds must not count.
+                        sums[s] += select(added, vec4<f32>(), hidden);
                     }
                 }
             }
         }
     }
-    if first_row + line < group_rows && !spare {
-        var scale = 1.0;
-        if HAS_DROPOUT {
-            scale = kept_scale();
-        }
-        let start = params.out_base + (entry * params.all_rows + row.query) * params.out_stride;
-        for (var s = 0u; s < SUMS; s++) { // unroll
-            if lane + s * LANES < params.value_dim {
-                out[start + row.head * params.value_dim + lane + s * LANES] = select(0.0, sums[s] / sum * scale, seen);
+    // The tiles have been read; in the place of rows, the sums of weights of all lanes.
+    workgroupBarrier();
+    for (var i = 0u; i < 4u; i++) { // unroll
+        row_tile[lane * PADDED_ROWS + line + i * LANES_DOWN] = select(HIDDEN, bitcast<u32>(sum[i]), seen[i]);
+    }
+    workgroupBarrier();
+    var total = vec4<f32>();
+    var any_seen = vec4<bool>();
+    for (var l = 0u; l < LANES_ACROSS; l++) {
+        let bits = four_rows(l, line);
+        let counts = bits != vec4<u32>(HIDDEN);
+        total += select(vec4<f32>(), bitcast<vec4<f32>>(bits), counts);
+        any_seen = any_seen | counts;
+    }
+    var undropped = 1.0;
+    if HAS_DROPOUT {
+        undropped = kept_scale();
+    }
+    for (var i = 0u; i < 4u; i++) { // unroll
+        if first_row + line + i * LANES_DOWN < group_rows && !spare {
+            let start = params.out_base + (entry * params.all_rows + rows[i].query) * params.out_stride;
+            for (var s = 0u; s < SUMS; s++) { // unroll
+                let column = first_column + lane + s * LANES_ACROSS;
+                if column < params.value_dim {
+                    let mean = sums[s][i] / total[i] * undropped;
+                    out[start + rows[i].head * params.value_dim + column] = select(0.0, mean, any_seen[i]);
+                }
             }
-        }
-        if params.statistics != 0u && lane == 0u {
-            let place = start + params.num_heads * params.value_dim + row.head * 2u;
-            out[place] = select(0.0, largest, seen);
-            out[place + 1u] = select(0.0, sum, seen);
+            if params.statistics != 0u && lane == 0u && first_column == 0u {
+                let place = start + params.num_heads * params.value_dim + rows[i].head * 2u;
+                out[place] = select(0.0, largest[i], any_seen[i]);
+                out[place + 1u] = select(0.0, total[i], any_seen[i]);
+            }
         }
     }
 }

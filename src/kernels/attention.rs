@@ -136,8 +136,14 @@ const ROW: &str = "attention_row";
 
 /// Rows to a workgroup of `attention_row`.
 const WORKGROUP: usize = 32;
-/// Rows to a workgroup of `attention_tiled`, and lanes that share a row's sums.
-const TILED_ROWS: usize = 16;
+/// Rows of one invocation of `attention_tiled`, and keys.
+const TILED_SIDE: usize = 4;
+/// Lanes of `attention_tiled` side by side; so many words of a head, and keys, are met at a time.
+const TILED_ACROSS: usize = 16;
+/// Lanes of it below each other, for few rows and otherwise.
+const TILED_DOWN: [usize; 2] = [8, 16];
+/// The most columns of a value that a lane of it sums up.
+const TILED_SUMS: usize = 8;
 /// Side of the square tile of `attention_weights`.
 const WEIGHTS_TILE: usize = 16;
 
@@ -181,7 +187,7 @@ impl WideDivision {
 }
 
 /// The kernel that streams an attention from texels.
-pub(super) fn from_texels(
+pub(crate) fn from_texels(
     graph: &Graph,
     op: &Attention,
     profile: &DeviceProfile,
@@ -246,7 +252,8 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             (num_keys / keys + 4) * (1 + rolled) + groups
         }
         TEXELS_WIDE => (num_keys / (FOUR * WIDE_LANES) + 2) * (1 + head_dim / FOUR + 2 * WIDE_LANES),
-        TILED => num_keys.div_ceil(32) * (65 + head_dim.div_ceil(32) * 39),
+        // Chunks of the head, what lanes tell each other, four chunks of keys.
+        TILED => (num_keys / (TILED_SIDE * TILED_ACROSS) + 2) * (head_dim.div_ceil(TILED_ACROSS) * 17 + 16 + 4 * 17),
         _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
     };
     rounds as u64
@@ -254,8 +261,9 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
 
 /// Whether a kernel for this device streams all keys of an attention.
 pub(crate) fn streams(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
-    let reads_texels = !op.statistics && texels::could_stream(graph, op, profile);
-    let kernel = if reads_texels { from_texels(graph, op, profile, &[]) } else { from_buffers(graph, op, profile) };
+    let from_texels = from_texels(graph, op, profile, &[]);
+    let reads_texels = texels::could_stream(from_texels, graph, op, profile);
+    let kernel = if reads_texels { from_texels } else { from_buffers(graph, op, profile) };
     rounds(kernel, graph, op) <= most_rounds(profile)
 }
 
@@ -290,12 +298,10 @@ struct Form {
 
 fn form(op: &Attention, request: &Request<'_>) -> Form {
     let [head_dim, value_dim] = widths(op);
-    let operands = [op.scores.query, op.scores.key, op.value];
-    if operands.iter().all(|columns| request.texels.contains(&columns.tensor)) {
+    if request.reads_texels {
         let lanes = texels::lanes(request.profile);
         if from_texels(request.graph, op, request.profile, request.preferred) == TEXELS_WIDE {
-            let group_rows = request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads);
-            let WideDivision { rows, cols, value_parts } = WideDivision::new(group_rows, value_dim);
+            let WideDivision { rows, cols, value_parts } = WideDivision::new(group_rows(op, request), value_dim);
             let text_constants =
                 vec![("LANES", size(lanes)), ("LANES_LOG2", lanes.ilog2()), ("ROWS", size(rows)), ("COLS", size(cols))];
             return Form { kernel: TEXELS_WIDE, text_constants, rows, value_parts };
@@ -314,15 +320,23 @@ fn form(op: &Attention, request: &Request<'_>) -> Form {
     if choose(op, request) == ROW {
         return Form { kernel: ROW, text_constants: Vec::new(), rows: WORKGROUP, value_parts: 1 };
     }
-    let text_constants = vec![("SUMS", size(value_dim.div_ceil(TILED_ROWS)))];
-    Form { kernel: TILED, text_constants, rows: TILED_ROWS, value_parts: 1 }
+    let [few, many] = TILED_DOWN;
+    let down = if group_rows(op, request) <= few * TILED_SIDE { few } else { many };
+    let groups = value_dim.div_ceil(TILED_ACROSS);
+    let sums = groups.div_ceil(groups.div_ceil(TILED_SUMS));
+    let text_constants = vec![("LANES_DOWN", size(down)), ("SUMS", size(sums))];
+    Form { kernel: TILED, text_constants, rows: down * TILED_SIDE, value_parts: groups.div_ceil(sums) }
+}
+
+/// Queries of a block, times the heads that share a key/value head.
+fn group_rows(op: &Attention, request: &Request<'_>) -> usize {
+    request.block.rows.len() * (op.scores.num_heads / op.scores.num_kv_heads)
 }
 
 pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
     let Form { kernel, text_constants, rows, value_parts } = form(op, request);
-    let Scores { num_heads, num_kv_heads, .. } = op.scores;
-    let group_rows = request.block.rows.len() * (num_heads / num_kv_heads);
-    let blocks = group_rows.div_ceil(rows) * value_parts * num_kv_heads * request.block.batches.len();
+    let lines = op.scores.num_kv_heads * request.block.batches.len();
+    let blocks = group_rows(op, request).div_ceil(rows) * value_parts * lines;
     let workgroups = fold(blocks as u64, request.profile);
     let mut constants = if kernel == TEXELS_WIDE { Vec::new() } else { masks_of(&op.scores) };
     constants.push(("HAS_DROPOUT", op.dropout.is_some()));

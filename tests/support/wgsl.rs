@@ -7,15 +7,18 @@ use naga::Module;
 use naga::back::{hlsl, msl, pipeline_constants, spv};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
-/// Every text that a kernel is compiled from: as it stands, with its loops unrolled for each subgroup size, and for each
-/// tile.
+/// Every text that a kernel is compiled from: as it stands, with its loops unrolled for each subgroup size, for each tile of
+/// a product, and for few and many rows of an attention.
 pub fn texts(kernel: &Kernel) -> Vec<String> {
     let sizes = if kernel.needs_subgroups() { vec![4, 8, 16] } else { Vec::new() };
     let unrolled = sizes.into_iter().map(|lanes| kernel.text(&[("LANES", lanes)]).into_owned());
     let tiles = if kernel.name == "matmul_tiled" { Tile::ALL.to_vec() } else { Vec::new() };
     let tiled = tiles.into_iter().map(Tile::text_constants).filter(|constants| !constants.is_empty());
     let tiled = tiled.map(|constants| kernel.text(&constants).into_owned());
-    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).chain(tiled).collect()
+    let rows = if kernel.name == "attention_tiled" { vec![(8, 1), (16, 8)] } else { Vec::new() };
+    let streamed =
+        rows.into_iter().map(|(down, sums)| kernel.text(&[("LANES_DOWN", down), ("SUMS", sums)]).into_owned());
+    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).chain(tiled).chain(streamed).collect()
 }
 
 pub fn parse(kernel: &Kernel) -> Module {
