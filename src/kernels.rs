@@ -117,6 +117,8 @@ pub(crate) struct Request<'a> {
     pub(crate) tiles: &'a Tiles,
     /// Values that lie in textures.
     pub(crate) texels: &'a BTreeSet<ValueId>,
+    /// Whether the node reads them there. One that does not finds an input in its buffer too.
+    pub(crate) reads_texels: bool,
     /// For each operand and then the output: what brings an element's place into the bound window, modulo 2³².
     pub(crate) bases: &'a [u32],
 }

@@ -64,25 +64,34 @@ pub(crate) struct Schedule {
     pub(crate) scratch: Vec<ValueId>,
 }
 
+/// What lies in textures, which are seen as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InTextures {
+    /// Inputs among them lie in buffers too, from which they are copied.
+    pub(crate) values: BTreeSet<ValueId>,
+    /// Nodes that read them there; the others read inputs from their buffers.
+    pub(crate) readers: BTreeSet<usize>,
+}
+
 impl Schedule {
-    /// Cuts a graph's nodes into blocks that fit `limits`; nodes that write nothing are left out. Values among `texels` lie in
-    /// textures, which are seen as a whole.
+    /// Cuts a graph's nodes into blocks that fit `limits`; nodes that write nothing are left out.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] when even one row of one matrix does not fit.
-    pub(crate) fn new(graph: &Graph, limits: Limits, texels: &BTreeSet<ValueId>) -> Result<Self, Error> {
+    pub(crate) fn new(graph: &Graph, limits: Limits, textures: &InTextures) -> Result<Self, Error> {
         graph.check_outputs()?;
         let mut schedule = Self { steps: Vec::new(), scratch: Vec::new() };
         let nodes = graph.nodes();
         let mut first = 0;
         while first < nodes.len() {
             let mut last = first;
-            while last + 1 < nodes.len() && !texels.contains(&nodes[last].output) && graph.passes_on(last, limits) {
+            let is_stored = |node: usize| textures.values.contains(&nodes[node].output);
+            while last + 1 < nodes.len() && !is_stored(last) && graph.passes_on(last, limits) {
                 schedule.scratch.push(nodes[last].output);
                 last += 1;
             }
             let whole = Block::whole(graph.space(&nodes[first]));
-            let mut chain = Chain { graph, nodes: first..last + 1, limits, texels };
+            let mut chain = Chain { graph, nodes: first..last + 1, limits, textures };
             chain.limits.work = limits.work.max(chain.work(&whole) / MOST_PIECES).max(1);
             chain.split(&whole, &mut schedule.steps)?;
             first = last + 1;
@@ -146,7 +155,7 @@ struct Chain<'a> {
     graph: &'a Graph,
     nodes: Range<usize>,
     limits: Limits,
-    texels: &'a BTreeSet<ValueId>,
+    textures: &'a InTextures,
 }
 
 /// The binding that needs most beyond its limit.
@@ -238,16 +247,16 @@ impl Chain<'_> {
             .clone()
             // Parameters are packed on the host.
             .filter(|&node| !self.graph.nodes()[node].is_packing())
-            .flat_map(|node| {
-                let block = self.on_node(node, block);
-                let node = &self.graph.nodes()[node];
+            .flat_map(|index| {
+                let block = self.on_node(index, block);
+                let node = &self.graph.nodes()[index];
                 let operands = (0..node.op.operands().len()).map(Some).chain([None]);
                 operands
                     .filter(|_| !block.is_empty())
                     .filter_map(|operand| self.graph.footprint(node, operand, &block))
+                    .filter(|&(value, _)| !self.is_in_texture(index, value))
                     .collect::<Vec<_>>()
             })
-            .filter(|(value, _)| !self.texels.contains(value))
             .filter_map(|(value, range)| {
                 let dtype = self.graph.value(value).dtype;
                 let most = match dtype {
@@ -260,6 +269,12 @@ impl Chain<'_> {
                 (need > have).then_some(Excess { value, need, have })
             })
             .max_by_key(|excess| excess.need)
+    }
+
+    /// Whether a node finds a value in its texture, or leaves it there.
+    fn is_in_texture(&self, node: usize, value: ValueId) -> bool {
+        let InTextures { values, readers } = self.textures;
+        values.contains(&value) && (readers.contains(&node) || self.graph.nodes()[node].output == value)
     }
 
     /// Whether a value passes from one node of the chain to the next.

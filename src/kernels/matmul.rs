@@ -121,7 +121,7 @@ fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
 }
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
-    if request.texels.contains(&op.rhs) {
+    if request.reads_texels {
         return matmul_texels::launch(op, request);
     }
     let Request { graph, node, block, .. } = request;

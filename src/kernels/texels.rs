@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use super::{attention, matmul, matmul_texels, transpose};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
+use crate::graph::schedule::InTextures;
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
 /// Texels in a row of such a texture that hold words, and their words.
@@ -67,41 +68,43 @@ pub(crate) fn bytes(rows: u32) -> u64 {
     u64::from(rows) * u64::from(WIDTH) * TEXEL_BYTES
 }
 
-/// The values that lie in textures. Inputs among them lie in buffers too, from which they are copied.
-pub(crate) fn assign(question: &Question<'_>) -> BTreeSet<ValueId> {
+/// The values that lie in textures, and whoever reads them there.
+pub(crate) fn assign(question: &Question<'_>) -> InTextures {
     if lanes(question.profile) == 0 {
-        return BTreeSet::new();
+        return InTextures::default();
     }
     let mut nodes: BTreeSet<usize> = (0..question.graph.nodes().len())
         .filter(|&index| question.could_read(&question.graph.nodes()[index]))
         .collect();
     loop {
-        let stored = question.stored(&nodes);
+        let values = question.stored(&nodes);
         let remaining: BTreeSet<usize> = nodes
             .iter()
             .copied()
-            .filter(|&index| needs(&question.graph.nodes()[index]).iter().all(|id| stored.contains(id)))
+            .filter(|&index| needs(&question.graph.nodes()[index]).iter().all(|id| values.contains(id)))
             .collect();
         if remaining == nodes {
-            return stored;
+            return InTextures { values, readers: nodes };
         }
         nodes = remaining;
     }
 }
 
-/// Whether an attention could be streamed from texels, as far as its shapes go.
-pub(crate) fn could_stream(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
+/// Whether a kernel could stream an attention from texels, as far as shapes go. Weights are recovered by a kernel that sums
+/// word by word, and their statistics must come from sums in that order.
+pub(crate) fn could_stream(kernel: &str, graph: &Graph, op: &Attention, profile: &DeviceProfile) -> bool {
     let in_fours = |columns: Columns, num_heads: usize| {
         let stride = graph.value(columns.tensor).shape.axes()[2];
         [columns.first, columns.count / num_heads, stride].iter().all(|words| words.is_multiple_of(4))
     };
     let scores = &op.scores;
     lanes(profile) > 0
+        && !op.statistics
         && in_fours(scores.query, scores.num_heads)
         && in_fours(scores.key, scores.num_kv_heads)
         && in_fours(op.value, scores.num_kv_heads)
         && graph.value(scores.key.tensor).shape.axes()[1] > 0
-        && attention::rounds(attention::TEXELS, graph, op) <= super::most_rounds(profile)
+        && attention::rounds(kernel, graph, op) <= super::most_rounds(profile)
 }
 
 /// Whether unrolled text is worth compiling for an attention of this many operations.
@@ -142,10 +145,9 @@ impl Question<'_> {
             }
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
             Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),
-            // Weights are recovered by a kernel that sums word by word; the statistics must come from sums in that order.
             Op::Attention(op) => {
                 let name = attention::from_texels(self.graph, op, self.profile, self.preferred);
-                (name, !op.statistics && could_stream(self.graph, op, self.profile))
+                (name, could_stream(name, self.graph, op, self.profile))
             }
             _ => return false,
         };
@@ -210,7 +212,6 @@ impl Question<'_> {
             Source::Node(_) if self.graph.outputs().contains(&id) => false,
             Source::Node(index) => match &self.graph.nodes()[index].op {
                 Op::Pack(_) => true,
-                Op::Attention(op) => nodes.contains(&index) && !op.statistics,
                 _ => nodes.contains(&index),
             },
         }

@@ -56,7 +56,7 @@ pub(super) fn launch(op: &TransposeHeads, request: &Request<'_>) -> Launch {
         unreachable!("a transposition should have one operand and an output");
     };
     let [batches, rows] = [block.batches.len(), block.rows.len()];
-    let (kernel, elements) = match (request.texels.contains(&op.input), node.op.name()) {
+    let (kernel, elements) = match (request.reads_texels, node.op.name()) {
         (false, QKV) => (QKV, WORKGROUP),
         (false, _) => (OUTPUT, WORKGROUP),
         (true, QKV) => (QKV_TEXELS, 4 * TEXEL_WORKGROUP),

@@ -7,7 +7,7 @@ use super::PlanOptions;
 use crate::error::{Error, ON_THE_CPU};
 use crate::gpu::DeviceProfile;
 use crate::graph::footprint::Block;
-use crate::graph::schedule::{Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
+use crate::graph::schedule::{InTextures, Limits, Schedule, Step, WINDOW_STEP, window_bytes, window_start};
 use crate::graph::{DType, Graph, Node, Op, Source, ValueId};
 use crate::kernels::{self, Chosen, Launch, Request, Slot, Tiles, texels};
 
@@ -84,9 +84,9 @@ impl Program {
         let texels = texels::assign(&texels::Question { graph, profile, preferred, users });
         let mut schedule = Schedule::new(graph, limits, &texels)?;
         schedule.steps.retain(|step| !graph.nodes()[step.node].is_packing());
-        let mut own = own_buffers(graph, &texels);
+        let mut own = own_buffers(graph, &texels.values);
         own.retain(|(id, _)| !places.contains_key(id));
-        let (homes, shared, textures) = share(graph, &schedule, &texels);
+        let (homes, shared, textures) = share(graph, &schedule, &texels.values);
         let sizes = own.iter().map(|&(id, bytes)| (Home::Own(id), bytes));
         let sizes = sizes.chain(shared.iter().enumerate().map(|(index, &bytes)| (Home::Shared(index), bytes)));
         let named = sizes.map(|(home, bytes)| (told(graph, home), bytes));
@@ -244,8 +244,8 @@ struct Storage<'a> {
     /// In which buffer.
     homes: Vec<Option<Home>>,
     textures: &'a Textures,
-    /// Those in textures.
-    texels: &'a BTreeSet<ValueId>,
+    /// What lies in them.
+    texels: &'a InTextures,
     places: &'a Places,
 }
 
@@ -282,7 +282,8 @@ impl Compiler<'_> {
             profile: self.profile,
             preferred: self.preferred,
             tiles: self.tiles,
-            texels: self.storage.texels,
+            texels: &self.storage.texels.values,
+            reads_texels: self.storage.texels.readers.contains(&step.node),
             bases: &bases,
         });
         let longest = launch.workgroups.into_iter().max().unwrap_or(0);

@@ -74,7 +74,8 @@ fn splits(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options
 fn gains_on_llvmpipe(graph: &Graph, attention: &Attention, profile: &DeviceProfile) -> bool {
     let flops = graph.attention_flops(attention);
     let little = flops <= texels::LITTLE_FLOPS && kernels::attention::goes_by_rows(graph, attention, profile);
-    let much = texels::could_stream(graph, attention, profile) && texels::repays(flops);
+    let from_texels = kernels::attention::from_texels(graph, attention, profile, &[]);
+    let much = texels::could_stream(from_texels, graph, attention, profile) && texels::repays(flops);
     texels::lanes(profile) > 0 && (little || (much && !scores_are_cheaper(graph, attention)))
 }
 

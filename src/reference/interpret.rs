@@ -16,7 +16,7 @@ use super::transpose::{Heads, transpose_output, transpose_qkv};
 use super::view::{Real, View};
 use crate::error::Error;
 use crate::graph::footprint::Block;
-use crate::graph::schedule::{Limits, Schedule, Step};
+use crate::graph::schedule::{InTextures, Limits, Schedule, Step};
 use crate::graph::{
     self, Columns, Custom, DType, DropoutPattern, Graph, HostValue, Inputs, KeyBand, Node, Op, PackPart, ScoreSizes,
     Source, TransposeHeads, ValueId,
@@ -83,7 +83,7 @@ fn interpret_within<T: Real>(
             }
         };
     }
-    let schedule = Schedule::new(graph, limits, &BTreeSet::new())?;
+    let schedule = Schedule::new(graph, limits, &InTextures::default())?;
     let lifetimes = schedule.lifetimes(graph);
     for (index, step) in schedule.steps.iter().enumerate() {
         let node = &graph.nodes()[step.node];
@@ -349,7 +349,7 @@ mod tests {
         let inputs = inputs.with("valid_lens", &lens).with("attend_mask", &mask).with("bias", &bias);
         let run = |binding_bytes| {
             let limits = Limits { binding_bytes, alignment: 4, work: u64::MAX };
-            let steps = Schedule::new(&graph, limits, &BTreeSet::new()).unwrap();
+            let steps = Schedule::new(&graph, limits, &InTextures::default()).unwrap();
             (interpret_within::<f32>(&graph, &Inputs::new(), &inputs, limits, &mut |_, _| ()).unwrap(), steps)
         };
         let (whole, one_each) = run(1 << 20);
@@ -364,7 +364,7 @@ mod tests {
         }
         assert!(most_steps > 100, "{most_steps} steps are no test of splitting");
         let too_small =
-            Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4, work: u64::MAX }, &BTreeSet::new());
+            Schedule::new(&graph, Limits { binding_bytes: 16, alignment: 4, work: u64::MAX }, &InTextures::default());
         insta::assert_snapshot!(too_small.unwrap_err(), @"the smallest piece of query (3, 5, 8) that transpose_qkv can work on needs 32 bytes, but the device's max_storage_buffer_binding_size is 16; cut the sequences or the layer's width into pieces, or compute on the CPU");
     }
 }
