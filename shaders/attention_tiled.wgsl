@@ -266,16 +266,16 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let end_key = select(u32(any_keys.y), params.columns, params.columns > params.num_keys);
     // rows[i] is row line + i · LANES_DOWN of the block; those past the end repeat the last one and are not stored.
     var rows: array<Row, 4>;
-    var query_lines: vec4<u32>;
+    var query_lines: array<u32, 4>;
     for (var i = 0u; i < 4u; i++) { // unroll
         rows[i] = row_of(entry, kv_head, min(first_row + line + i * LANES_DOWN, group_rows - 1u));
         let query_row = entry * params.all_rows + rows[i].query;
-        query_lines[i] = query_row * params.query_stride + rows[i].head * params.head_dim;
+        let query_line = params.query_base + params.query_first + query_row * params.query_stride;
+        query_lines[i] = query_line + rows[i].head * params.head_dim;
     }
-    query_lines += vec4<u32>(params.query_base + params.query_first);
     let key_line = params.key_base + params.key_first + kv_head * params.head_dim;
     let value_line = params.value_base + params.value_first + kv_head * params.value_dim + first_column;
-    // Of the four rows: the largest score so far; and of the lane's own keys the sum of weights, and whether any was seen.
+    // Of the four rows: the largest score so far; of the lane's own keys, the sum of weights, and whether any was seen.
     var largest = vec4<f32>(LOWEST);
     var sum = vec4<f32>();
     var seen = vec4<bool>();
@@ -310,11 +310,13 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         var visible: array<vec4<bool>, 4>;
         var own_largest = vec4<f32>(LOWEST);
         for (var c = 0u; c < 4u; c++) { // unroll
-            for (var i = 0u; i < 4u; i++) { // unroll
-                let score = score_of(rows[i], tile + lane + c * LANES_ACROSS, products[c][i]);
-                products[c][i] = score.value;
-                visible[c][i] = score.visible;
-            }
+            let key_row = tile + lane + c * LANES_ACROSS;
+            let first = score_of(rows[0], key_row, products[c].x);
+            let second = score_of(rows[1], key_row, products[c].y);
+            let third = score_of(rows[2], key_row, products[c].z);
+            let fourth = score_of(rows[3], key_row, products[c].w);
+            products[c] = vec4<f32>(first.value, second.value, third.value, fourth.value);
+            visible[c] = vec4<bool>(first.visible, second.visible, third.visible, fourth.visible);
             own_largest = select(own_largest, max(own_largest, products[c]), visible[c]);
             seen = seen | visible[c];
         }

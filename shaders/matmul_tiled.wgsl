@@ -2,25 +2,29 @@
 //
 //   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) read transposed → out (batch, M, N)
 //
-// One workgroup = one tile of `out` in one batch: 64×64, or as the host sets LANES_DOWN and LANES_ACROSS
+// One workgroup = one tile of `out` in one batch: 64×64, or as the host sets the first constants
 // (kernels/matmul_tiles.rs). Whatever the tile, every sum has the same terms in the same order.
-// One invocation = 4×4 of it, rows LANES_DOWN and columns LANES_ACROSS apart, so that neighbouring invocations touch
-// neighbouring words of memory and of the tiles.
+// One invocation = 4×4 of it, 8×8 of 128×128, rows LANES_DOWN and columns LANES_ACROSS apart, so that neighbouring
+// invocations touch neighbouring words of memory and of the tiles.
 // Chosen on GPUs, and wherever nothing more is known: no features, at most 256 invocations.
-// Workgroup memory: two tiles of 16×65 words, 8,320 bytes; 10,368 for 32×128. A row of a tile is padded by one word so
-// that the 16 words written by neighbouring invocations fall into different banks.
-// Arithmetic intensity: 2·64·64·16 operations per 2·64·16 loaded words, 64 operations a word; 51 for 32×128, 32 for
-// 32×32.
+// Workgroup memory: two tiles of 16×65 words, 8,320 bytes; of 8×129 for 128×128. A row of a tile is padded by one word,
+// so that the words written by neighbouring invocations fall into different banks.
+// Arithmetic intensity: 2·64·64·16 operations per 2·64·16 loaded words, 64 operations a word; 128 for 128×128, 51 for
+// 32×128, 32 for 32×32. From workgroup memory: 16 products for 8 words; 64 for 16.
 
 // Constants
 override TRANSPOSE_RHS: bool = false;
 override SKIP_HIDDEN: bool = false;
 const LANES_DOWN: u32 = 16u;
 const LANES_ACROSS: u32 = 16u;
-const LANES: u32 = LANES_DOWN * LANES_ACROSS;
-const TILE_ROWS: u32 = LANES_DOWN * 4u;
-const TILE_COLS: u32 = LANES_ACROSS * 4u;
+// Of one invocation: rows, and groups of four columns.
+const ROWS: u32 = 4u;
+const FOURS: u32 = 1u;
 const TILE_INNER: u32 = 16u;
+const SUMS: u32 = ROWS * FOURS;
+const LANES: u32 = LANES_DOWN * LANES_ACROSS;
+const TILE_ROWS: u32 = LANES_DOWN * ROWS;
+const TILE_COLS: u32 = LANES_ACROSS * FOURS * 4u;
 // Words of each tile that one invocation loads.
 const LOADS_LHS: u32 = TILE_ROWS * TILE_INNER / LANES;
 const LOADS_RHS: u32 = TILE_COLS * TILE_INNER / LANES;
@@ -106,6 +110,16 @@ fn load_rhs(rhs_start: u32, k: u32, col: u32) -> f32 {
     return rhs[rhs_start + k * params.rhs_row_stride + params.col_start + col];
 }
 
+// Four columns of the right tile, LANES_ACROSS apart.
+fn four_cols(first: u32) -> vec4<f32> {
+    return vec4<f32>(
+        tile_rhs[first],
+        tile_rhs[first + LANES_ACROSS],
+        tile_rhs[first + 2u * LANES_ACROSS],
+        tile_rhs[first + 3u * LANES_ACROSS],
+    );
+}
+
 fn store(out_start: u32, row: u32, col: u32, value: f32) {
     if row >= params.rows || col >= params.cols {
         return;
@@ -147,10 +161,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     // This invocation's rows are LANES_DOWN apart from `row`, its columns LANES_ACROSS from `col`.
     let row = lane / LANES_ACROSS;
     let col = lane % LANES_ACROSS;
-    var sums0 = vec4<f32>();
-    var sums1 = vec4<f32>();
-    var sums2 = vec4<f32>();
-    var sums3 = vec4<f32>();
+    // sums[r · FOURS + f] of the r-th row: columns 4f to 4f + 3
+    var sums: array<vec4<f32>, SUMS>;
     for (var first_k = 0u; first_k < params.inner; first_k += TILE_INNER) {
         // Neighbouring invocations read along the axis that is contiguous in memory.
         let along = lane % TILE_INNER;
@@ -171,24 +183,24 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         // Both tiles are whole.
         workgroupBarrier();
         for (var k = 0u; k < TILE_INNER; k++) {
-            let line_lhs = k * PADDED_ROWS + row;
-            let line_rhs = k * PADDED_COLS + col;
-            let y = vec4<f32>(
-                tile_rhs[line_rhs],
-                tile_rhs[line_rhs + LANES_ACROSS],
-                tile_rhs[line_rhs + 2u * LANES_ACROSS],
-                tile_rhs[line_rhs + 3u * LANES_ACROSS],
-            );
-            sums0 += product(tile_lhs[line_lhs], y);
-            sums1 += product(tile_lhs[line_lhs + LANES_DOWN], y);
-            sums2 += product(tile_lhs[line_lhs + 2u * LANES_DOWN], y);
-            sums3 += product(tile_lhs[line_lhs + 3u * LANES_DOWN], y);
+            var right: array<vec4<f32>, FOURS>;
+            for (var f = 0u; f < FOURS; f++) { // unroll
+                right[f] = four_cols(k * PADDED_COLS + col + f * 4u * LANES_ACROSS);
+            }
+            for (var r = 0u; r < ROWS; r++) { // unroll
+                let left = tile_lhs[k * PADDED_ROWS + row + r * LANES_DOWN];
+                for (var f = 0u; f < FOURS; f++) { // unroll
+                    sums[r * FOURS + f] += product(left, right[f]);
+                }
+            }
         }
         // Both tiles have been read and may be overwritten.
         workgroupBarrier();
     }
-    store4(out_start, first_row + row, first_col + col, sums0);
-    store4(out_start, first_row + row + LANES_DOWN, first_col + col, sums1);
-    store4(out_start, first_row + row + 2u * LANES_DOWN, first_col + col, sums2);
-    store4(out_start, first_row + row + 3u * LANES_DOWN, first_col + col, sums3);
+    for (var r = 0u; r < ROWS; r++) { // unroll
+        for (var f = 0u; f < FOURS; f++) { // unroll
+            let first = first_col + col + f * 4u * LANES_ACROSS;
+            store4(out_start, first_row + row + r * LANES_DOWN, first, sums[r * FOURS + f]);
+        }
+    }
 }

@@ -140,11 +140,11 @@ impl Tuning {
         let choice = |product: &Product| {
             let found = measured.get(&product.class).map(|&tile| (tile, Origin::Measured));
             let found = found.or_else(|| remembered.get(&product.class).map(|&tile| (tile, Origin::Remembered)));
-            let (tile, origin) = found.unwrap_or((Tile::default(), Origin::Static));
+            let (tile, origin) = found.unwrap_or_else(|| (product.usual(gpu.profile().kind), Origin::Static));
             Choice { outputs: product.outputs.clone(), tile, origin }
         };
         let choices: Vec<_> = products.iter().map(choice).collect();
         let chosen = products.iter().zip(&choices).map(|(product, choice)| (product.class, choice.tile)).collect();
-        Ok(Tuned { tiles: Tiles { chosen, otherwise: Tile::default() }, choices, unsaved })
+        Ok(Tuned { tiles: Tiles { chosen, otherwise: None }, choices, unsaved })
     }
 }

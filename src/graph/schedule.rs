@@ -406,7 +406,8 @@ mod tests {
         // 153,600,000 bytes of keys and of values; then one row of scores of 160,000,000 bytes.
         for (num_queries, num_keys, head_dim, steps) in [(1, 600_000, 64, 3), (2, 40_000_000, 1, 6)] {
             let schedule =
-                Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST, &BTreeSet::new()).unwrap();
+                Schedule::new(&attention(num_queries, num_keys, head_dim), Limits::HOST, &InTextures::default())
+                    .unwrap();
             assert_eq!(schedule.steps.len(), steps, "{num_queries} queries, {num_keys} keys");
         }
     }
@@ -415,7 +416,7 @@ mod tests {
     fn what_a_device_cannot_see_at_once_is_refused_with_the_numbers() {
         let portable = Limits { binding_bytes: 128 << 20, alignment: 256, work: u64::MAX };
         let refusal = |num_queries, num_keys, head_dim| {
-            Schedule::new(&attention(num_queries, num_keys, head_dim), portable, &BTreeSet::new()).unwrap_err()
+            Schedule::new(&attention(num_queries, num_keys, head_dim), portable, &InTextures::default()).unwrap_err()
         };
         insta::assert_snapshot!(refusal(1, 600_000, 64), @"the smallest piece of v (1, 600000, 64) that matmul can work on needs 153599760 bytes, but the device's max_storage_buffer_binding_size is 134217728; cut the sequences or the layer's width into pieces, or compute on the CPU");
         insta::assert_snapshot!(refusal(1 << 20, 1 << 25, 1), @"scores (1, 1048576, 33554432) is worked on in more than 65536 blocks, the most that one run takes; cut the sequences into pieces");
@@ -428,7 +429,7 @@ mod tests {
             graph.nodes().iter().map(|node| graph.block_work(node, &Block::whole(graph.space(node)))).sum();
         for work in [u64::MAX, whole, 4_000_000, 1_000_000, 1] {
             let limits = Limits { work, ..Limits::HOST };
-            let schedule = Schedule::new(&graph, limits, &BTreeSet::new()).unwrap();
+            let schedule = Schedule::new(&graph, limits, &InTextures::default()).unwrap();
             assert_eq!(schedule.steps.len() == 3, work >= whole, "{work} to a dispatch");
             for step in &schedule.steps {
                 let of_step = graph.block_work(&graph.nodes()[step.node], &step.block);

@@ -5,7 +5,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, fold, matmul_texels, size, wrapped};
+use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 use crate::graph::matrices::Matrices;
@@ -135,7 +135,9 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
     let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(ExactSizeIterator::len);
     // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
     let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
-    let tile = request.tiles.of(&ProductClass::of(op, [batches, rows, cols], inner));
+    let sizes = [batches, rows, cols];
+    let chosen = request.tiles.of(&ProductClass::of(op, sizes, inner));
+    let tile = chosen.unwrap_or_else(|| Tile::usual(sizes, request.profile.kind));
     let sides = match kernel {
         TILED => tile.sides(),
         _ => [WORKGROUP / lanes_across * ROWS, lanes_across * COLS],

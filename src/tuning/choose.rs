@@ -106,7 +106,7 @@ mod tests {
     fn seconds(tile: Tile) -> f64 {
         match tile {
             Tile::Wide => 0.5,
-            Tile::Tall => 2.0,
+            Tile::Square128 => 2.0,
             Tile::Square64 | Tile::Square32 => 1.0,
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     fn the_fastest_is_taken_for_each_product() {
         let took = |rows, tile| Some(if rows == 16 { 1.0 / seconds(tile) } else { seconds(tile) });
         let (found, tried) = chosen(&[64, 16], 10, took);
-        assert_eq!(found, [Some(Tile::Wide), Some(Tile::Tall)]);
+        assert_eq!(found, [Some(Tile::Wide), Some(Tile::Square128)]);
         assert_eq!(tried.len(), 8);
     }
 
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn the_budget_ends_the_measuring_and_the_best_so_far_is_kept() {
-        let took = |_, tile| Some(if tile == Tile::Tall { 0.1 } else { seconds(tile) });
+        let took = |_, tile| Some(if tile == Tile::Square128 { 0.1 } else { seconds(tile) });
         let (found, tried) = chosen(&[64, 16], 100, took);
-        assert_eq!(found, [Some(Tile::Wide), None], "the tall tile would have been the fastest");
+        assert_eq!(found, [Some(Tile::Wide), None], "the large tile would have been the fastest");
         assert_eq!(tried.len(), 3);
         let (found, tried) = chosen(&[64], 160, took);
         assert_eq!((found, tried.len()), (vec![None], 1), "one measurement compares nothing");

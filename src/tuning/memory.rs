@@ -140,7 +140,7 @@ mod tests {
         let (_folder, path) = place();
         let devices = [profile("A", "1"), profile("B", "1"), profile("A", "2")];
         assert_eq!(recall(&path, &devices[0]), BTreeMap::new());
-        remember(&path, &devices[0], &choices(&[(4, Tile::Wide), (16, Tile::Tall)])).unwrap();
+        remember(&path, &devices[0], &choices(&[(4, Tile::Wide), (16, Tile::Square128)])).unwrap();
         remember(&path, &devices[1], &choices(&[(4, Tile::Square32)])).unwrap();
         remember(&path, &devices[0], &choices(&[(16, Tile::Square64), (64, Tile::Wide)])).unwrap();
         let of_first = choices(&[(4, Tile::Wide), (16, Tile::Square64), (64, Tile::Wide)]);

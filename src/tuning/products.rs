@@ -1,8 +1,9 @@
 //! The products of a plan among whose tiles there is a choice.
 
 use crate::error::Error;
+use crate::gpu::AdapterKind;
 use crate::graph::{DType, Graph, GraphBuilder, Matmul, Op};
-use crate::kernels::ProductClass;
+use crate::kernels::{ProductClass, Tile};
 use crate::plan::PlanSummary;
 
 /// Products of one class, as the largest of them.
@@ -53,6 +54,11 @@ impl Product {
         }
         self.outputs = outputs;
         self.flops[1] = all;
+    }
+
+    /// The tile that it takes unmeasured.
+    pub(super) fn usual(&self, kind: AdapterKind) -> Tile {
+        Tile::usual(self.sizes, kind)
     }
 
     /// Bytes of its operands and of what it writes.
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_plan_for_a_cpu_adapter_leaves_no_product_to_it() {
-        let kind = crate::gpu::AdapterKind::Cpu;
+        let kind = AdapterKind::Cpu;
         let profile = DeviceProfile { kind, ..DeviceProfile::portable() };
         let graph = of(&summary())[0].graph().unwrap();
         assert_eq!(of(&PlanSummary::new(&graph, &profile).unwrap()), []);
