@@ -42,8 +42,9 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 4] = [
+pub(super) static KERNELS: [Kernel; 5] = [
     kernel(TILED, shader!("matmul_tiled")),
+    kernel(ROWS, shader!("matmul_rows")),
     kernel("matmul_register", shader!("matmul_register")),
     kernel("matmul_register_vec4", shader!("matmul_register_vec4")),
     Kernel {
@@ -65,6 +66,7 @@ pub(super) static KERNELS: [Kernel; 4] = [
 
 pub(super) const TEXELS: &str = "matmul_texels";
 const TILED: &str = "matmul_tiled";
+const ROWS: &str = "matmul_rows";
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     let overrides = &["TRANSPOSE_RHS", "SKIP_HIDDEN"];
@@ -72,15 +74,24 @@ const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel { name, op: "matmul", wgsl, slots, params: Params::LAYOUT, overrides }
 }
 
-/// Rows of one invocation of the register kernels.
-const ROWS: usize = 8;
-/// Columns of one invocation of the register kernels.
-const COLS: usize = 4;
+/// Rows and columns of one invocation of the register kernels.
+const REGISTER_SIDES: [usize; 2] = [8, 4];
 /// Invocations to a workgroup of the register kernels.
 const WORKGROUP: usize = 32;
 
+/// The most rows of `matmul_rows`.
+const FEW_ROWS: usize = 8;
+/// Invocations to one of its workgroups.
+const LANES: usize = 256;
+/// Columns of one, and of one that reads its right operand transposed; as many slices share each as lanes allow.
+const COLUMNS: [usize; 2] = [32, 8];
+/// Steps along K of one slice that are in flight.
+const STEPS: usize = 4;
+
 /// What the choice depends on beside the device.
 struct Sizes {
+    /// M of the whole product, of which a block may have less: all its blocks sum in one order.
+    rows: usize,
     /// K.
     inner: usize,
     /// Of both operands.
@@ -107,6 +118,7 @@ pub(super) fn places(matrices: &Matrices) -> [u32; 4] {
 fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
     let applies = |name: &str| match name {
         "matmul_register_vec4" => sizes.in_fours(),
+        ROWS => sizes.rows <= FEW_ROWS,
         // Taken before anything else is chosen, where the operands lie in textures.
         TEXELS => false,
         _ => true,
@@ -116,7 +128,47 @@ fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
         (Some(preferred), _) => preferred,
         (None, AdapterKind::Cpu) if applies("matmul_register_vec4") => "matmul_register_vec4",
         (None, AdapterKind::Cpu) => "matmul_register",
+        _ if applies(ROWS) => ROWS,
         _ => TILED,
+    }
+}
+
+/// What a kernel's text and grid are made for.
+struct Form {
+    text_constants: Vec<(&'static str, u32)>,
+    /// Rows and columns of a workgroup.
+    sides: [usize; 2],
+    /// Of all loops of one invocation.
+    rounds: u64,
+    /// Invocations of the register kernels side by side.
+    lanes_across: usize,
+}
+
+fn form(kernel: &str, op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> Form {
+    let [batches, rows, cols] = request.block.sizes();
+    let inner = sizes.inner;
+    match kernel {
+        TILED => {
+            let chosen = request.tiles.of(&ProductClass::of(op, [batches, rows, cols], inner));
+            let tile = chosen.unwrap_or_else(|| Tile::usual([batches, rows, cols], request.profile.kind));
+            let (text_constants, sides, rounds) = (tile.text_constants(), tile.sides(), tile.rounds(inner));
+            Form { text_constants, sides, rounds, lanes_across: 0 }
+        }
+        ROWS => {
+            let columns = COLUMNS[usize::from(op.transpose_rhs)];
+            let slices = LANES / columns;
+            // Steps along K, then the slices are added up.
+            let rounds = (inner.div_ceil(slices * STEPS) + slices) as u64;
+            let text_constants = vec![("ROWS", size(sizes.rows.next_power_of_two()))];
+            Form { text_constants, sides: [FEW_ROWS, columns], rounds, lanes_across: 0 }
+        }
+        _ => {
+            let [down, across] = REGISTER_SIDES;
+            // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
+            let lanes_across = cols.div_ceil(across).next_power_of_two().min(WORKGROUP);
+            let sides = [WORKGROUP / lanes_across * down, lanes_across * across];
+            Form { text_constants: Vec::new(), sides, rounds: inner.div_ceil(4) as u64, lanes_across }
+        }
     }
 }
 
@@ -125,37 +177,51 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         return matmul_texels::launch(op, request);
     }
     let Request { graph, node, block, .. } = request;
-    let inner = graph.inner(op);
-    let [lhs, rhs, out] = [graph.lhs_matrices(op), graph.rhs_matrices(op), graph.out_matrices(op, node.output)];
+    let &[lhs_base, rhs_base, ..] = request.bases else {
+        unreachable!("a product should have three operands and an output");
+    };
+    let sizes = Sizes {
+        rows: graph.space(node)[1],
+        inner: graph.inner(op),
+        matrices: [graph.lhs_matrices(op), graph.rhs_matrices(op)],
+        starts: [lhs_base, rhs_base, size(block.cols.start)],
+    };
+    let kernel = choose(&sizes, request);
+    let Form { text_constants, sides, rounds, lanes_across } = form(kernel, op, &sizes, request);
+    let [batches, rows, cols] = block.sizes();
+    let tiles = rows.div_ceil(sides[0]) as u64 * cols.div_ceil(sides[1]) as u64;
+    let workgroups = fold(tiles * batches as u64, request.profile);
+    let params = Params { lanes_across: size(lanes_across), grid_width: workgroups[0], ..params(op, &sizes, request) };
+    Launch {
+        kernel: Chosen::Ours(kernel),
+        constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
+        text_constants,
+        rounds,
+        params: bytemuck::bytes_of(&params).to_vec(),
+        workgroups,
+    }
+}
+
+/// What all kernels share that read buffers.
+fn params(op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> Params {
+    let Request { graph, node, block, .. } = request;
     let &[lhs_base, rhs_base, bias_base, out_base] = request.bases else {
         unreachable!("a product should have three operands and an output");
     };
-    let starts = [lhs_base, rhs_base, size(block.cols.start)];
-    let kernel = choose(&Sizes { inner, matrices: [lhs, rhs], starts }, request);
-    let [batches, rows, cols] = [&block.batches, &block.rows, &block.cols].map(ExactSizeIterator::len);
-    // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
-    let lanes_across = cols.div_ceil(COLS).next_power_of_two().min(WORKGROUP);
-    let sizes = [batches, rows, cols];
-    let chosen = request.tiles.of(&ProductClass::of(op, sizes, inner));
-    let tile = chosen.unwrap_or_else(|| Tile::usual(sizes, request.profile.kind));
-    let sides = match kernel {
-        TILED => tile.sides(),
-        _ => [WORKGROUP / lanes_across * ROWS, lanes_across * COLS],
-    };
-    let tiles = rows.div_ceil(sides[0]) as u64 * cols.div_ceil(sides[1]) as u64;
-    let workgroups = fold(tiles * batches as u64, request.profile);
+    let [lhs, rhs] = sizes.matrices;
     let [lhs_heads, lhs_entry_stride, lhs_head_stride, lhs_row_stride] = places(&lhs);
     let [rhs_heads, rhs_entry_stride, rhs_head_stride, rhs_row_stride] = places(&rhs);
-    let [out_heads, out_entry_stride, out_head_stride, out_row_stride] = places(&out);
-    let params = Params {
+    let out = places(&graph.out_matrices(op, node.output));
+    let [out_heads, out_entry_stride, out_head_stride, out_row_stride] = out;
+    Params {
         batch_start: size(block.batches.start),
         row_start: wrapped(block.rows.start as u64),
         col_start: size(block.cols.start),
         group: size(op.group),
-        batches: size(batches),
-        rows: size(rows),
-        cols: size(cols),
-        inner: size(inner),
+        batches: size(block.batches.len()),
+        rows: size(block.rows.len()),
+        cols: size(block.cols.len()),
+        inner: size(sizes.inner),
         lhs_heads,
         lhs_entry_stride,
         lhs_head_stride,
@@ -173,18 +239,7 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         bias_base,
         out_base,
         has_bias: op.bias.is_some().into(),
-        lanes_across: size(lanes_across),
-        grid_width: workgroups[0],
-    };
-    Launch {
-        kernel: Chosen::Ours(kernel),
-        constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
-        text_constants: if kernel == TILED { tile.text_constants() } else { Vec::new() },
-        rounds: match kernel {
-            TILED => tile.rounds(inner),
-            _ => inner.div_ceil(4) as u64,
-        },
-        params: bytemuck::bytes_of(&params).to_vec(),
-        workgroups,
+        lanes_across: 0,
+        grid_width: 0,
     }
 }

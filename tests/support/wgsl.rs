@@ -7,18 +7,24 @@ use naga::Module;
 use naga::back::{hlsl, msl, pipeline_constants, spv};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
-/// Every text that a kernel is compiled from: as it stands, with its loops unrolled for each subgroup size, for each tile of
-/// a product, and for few and many rows of an attention.
+/// The texts that a kernel is compiled from: as it stands, and with its loops unrolled for what the host makes of it.
 pub fn texts(kernel: &Kernel) -> Vec<String> {
-    let sizes = if kernel.needs_subgroups() { vec![4, 8, 16] } else { Vec::new() };
-    let unrolled = sizes.into_iter().map(|lanes| kernel.text(&[("LANES", lanes)]).into_owned());
-    let tiles = if kernel.name == "matmul_tiled" { Tile::ALL.to_vec() } else { Vec::new() };
-    let tiled = tiles.into_iter().map(Tile::text_constants).filter(|constants| !constants.is_empty());
-    let tiled = tiled.map(|constants| kernel.text(&constants).into_owned());
-    let rows = if kernel.name == "attention_tiled" { vec![(8, 1), (16, 8)] } else { Vec::new() };
-    let streamed =
-        rows.into_iter().map(|(down, sums)| kernel.text(&[("LANES_DOWN", down), ("SUMS", sums)]).into_owned());
-    std::iter::once(kernel.wgsl.to_owned()).chain(unrolled).chain(tiled).chain(streamed).collect()
+    let text = |constants: Vec<(&'static str, u32)>| kernel.text(&constants).into_owned();
+    std::iter::once(kernel.wgsl.to_owned()).chain(forms(kernel).into_iter().map(text)).collect()
+}
+
+/// The constants that the host sets, in the extremes of what it sets them to.
+fn forms(kernel: &Kernel) -> Vec<Vec<(&'static str, u32)>> {
+    match kernel.name {
+        "matmul_tiled" => Tile::ALL.map(Tile::text_constants).to_vec(),
+        "matmul_rows" => [1, 8].map(|rows| vec![("ROWS", rows)]).to_vec(),
+        "attention_tiled" => [(8, 1), (16, 8)].map(|(down, sums)| vec![("LANES_DOWN", down), ("SUMS", sums)]).to_vec(),
+        "attention_texels_wide" => {
+            [(8, 1), (8, 4), (16, 1), (16, 2)].map(|(rows, cols)| vec![("ROWS", rows), ("COLS", cols)]).to_vec()
+        }
+        _ if kernel.needs_subgroups() => [4, 8, 16].map(|lanes| vec![("LANES", lanes)]).to_vec(),
+        _ => Vec::new(),
+    }
 }
 
 pub fn parse(kernel: &Kernel) -> Module {
