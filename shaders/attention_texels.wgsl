@@ -9,11 +9,12 @@
 // One workgroup = one subgroup = ROWS · LANES queries of the heads that share a key/value head. One invocation = ROWS
 // of them; it loads the keys and the values of its own number in the tile and hands them round; scores, running maxima
 // and sums are the lane's own. Keys that all queries of a workgroup see are met first, without a question; then those
-// that only some see. Tiles outside the band and the lengths are never met.
-// Chosen on llvmpipe, Mesa's CPU adapter (matmul_texels.wgsl says why texels). No barrier, no workgroup memory. Assumes
-// that widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a compiler
-// keeps in registers or on the stack without an index: of wide values a workgroup takes a part, and meets the keys for
-// it anew.
+// that only some see. Tiles outside the band and the lengths are not met, unless a learned key stands behind them.
+// Chosen on llvmpipe, Mesa's CPU adapter (matmul_texels.wgsl says why texels), where attention_texels_wide.wgsl is not:
+// for masks, biases, values of up to 16 words, subgroups of another size than 8. No barrier, no workgroup memory.
+// Assumes that widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Sums must fit what a
+// compiler keeps in registers or on the stack without an index: of wide values a workgroup takes a part, and meets the
+// keys for it anew.
 // Arithmetic intensity: 2·ROWS·LANES operations per loaded word in every lane.
 
 // Constants

@@ -7,15 +7,16 @@
 // The scores are never stored: a tile of KEYS keys is met, weighed by the largest score so far, and forgotten (the
 // online softmax: Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
 // One workgroup = one subgroup = ROWS queries of the heads that share a key/value head. One invocation = four keys of a
-// tile while it is scored, then COLS groups of four columns of the sums; it loads a ROWS / LANES-th of the queries and
-// hands them round, as it does its weights. Tiles start at multiples of KEYS, whoever the neighbours are, so that a
-// row's answer does not depend on them. Tiles outside the band and the lengths are never met.
+// tile while it is scored, then COLS groups of four columns of the sums; it loads ROWS / LANES of the queries and hands
+// them round, as it does its weights. Tiles start at multiples of KEYS, whoever the neighbours are, so that a row's
+// answer does not depend on them. Tiles outside the band and the lengths are not met, unless a learned key stands
+// behind them.
 // Chosen on llvmpipe, Mesa's CPU adapter, for values wider than 16 under no mask and no bias: both halves are products
 // as matmul_texels.wgsl has them, in loops that fit what a processor keeps of decoded instructions; those of
 // attention_texels.wgsl do not, and take more than twice as long to compile. No barrier, no workgroup memory. Assumes
 // that widths and starts are multiples of four, and a subgroup of exactly LANES lanes. Of wide values a workgroup takes
 // a part, and meets the keys for it anew.
-// Arithmetic intensity: 2·ROWS·4 operations per 4 + ROWS / LANES loads of four words in every lane for the scores,
+// Arithmetic intensity: 2·ROWS·16 operations per 4 + ROWS / LANES loads of four words in every lane for the scores,
 // 2·ROWS·COLS·16 per 4·COLS for the sums.
 
 // Constants
@@ -29,6 +30,8 @@ const COLS: u32 = 2u;
 const LOADS: u32 = ROWS / LANES;
 const SUMS: u32 = ROWS * COLS;
 const KEYS: u32 = LANES * 4u;
+// Rows whose bits of dropout fill a word.
+const WORD_ROWS: u32 = 8u;
 // A hidden key's weight: −0.
 const HIDDEN: u32 = 0x80000000u;
 const LOWEST: f32 = -0x1.fffffep+127f;
@@ -319,6 +322,17 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                 }
             }
         }
+        // Which of four weights of each row are kept. Written out, ten rounds for each would be too much text.
+        var kept = vec2<u32>();
+        if HAS_DROPOUT {
+            for (var r = 0u; r < ROWS; r++) {
+                let place = min(first_row + r, group_rows - 1u);
+                let head = kv_head * params.group + place % params.group;
+                let four = kept_of(entry, head, params.row_start + place / params.group, key / 4u + lane);
+                let moved = four << (r % WORD_ROWS * 4u);
+                kept |= select(vec2<u32>(moved, 0u), vec2<u32>(0u, moved), r >= WORD_ROWS);
+            }
+        }
         let places = vec4<i32>(own_keys);
         let learned = (own_keys >= vec4<u32>(num_keys)) & (own_keys < vec4<u32>(all_columns));
         for (var g = 0u; g < LOADS; g++) { // unroll
@@ -337,10 +351,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                 sum[r] = sum[r] * factor + ((weight.x + weight.y) + (weight.z + weight.w));
                 seen[r] = seen[r] || any(visible);
                 if HAS_DROPOUT {
-                    let head = subgroupShuffle(rows[g].head, j);
-                    let query_row = subgroupShuffle(rows[g].query, j);
-                    let kept = vec4<u32>(kept_of(entry, head, query_row, key / 4u + lane)) >> vec4<u32>(0u, 1u, 2u, 3u);
-                    weight *= vec4<f32>(kept & vec4<u32>(1u));
+                    let bits = vec4<u32>(kept[r / WORD_ROWS] >> (r % WORD_ROWS * 4u)) >> vec4<u32>(0u, 1u, 2u, 3u);
+                    weight *= vec4<f32>(bits & vec4<u32>(1u));
+                    weight = select(vec4<f32>(bitcast<f32>(HIDDEN)), weight, visible);
                 }
                 weights[r] = weight;
                 for (var c = 0u; c < COLS; c++) { // unroll

@@ -148,6 +148,27 @@ fn a_page_brings_along_no_shader_compiler() {
 }
 
 /// One op, one name: in shaders/, in the kernels, in the reference and in the tests.
+/// README says which tests a machine without a device can run.
+#[test]
+fn tests_that_need_an_adapter_are_those_that_the_guide_leaves_out() {
+    let guide = fs::read_to_string(root().join("README.md")).expect("the guide");
+    let (_, rest) = guide.split_once("not binary(/^(").expect("the command");
+    let mut left_out: Vec<_> = rest.split_once(")$/)").expect("its end").0.split('|').collect();
+    left_out.sort_unstable();
+    let needs = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("a file of the repository");
+        // This file speaks of them without opening one.
+        (text.contains("gpu()") || text.contains("Gpu::adopt")) && !path.ends_with("architecture.rs")
+    };
+    let folder = fs::read_dir(root().join("tests")).expect("the tests");
+    let files = folder.map(|entry| entry.expect("an entry").path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).filter(needs);
+    let names = files.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned());
+    let mut names: Vec<_> = names.chain(["cli".into()]).collect();
+    names.sort_unstable();
+    assert_eq!(names, left_out);
+}
+
 #[test]
 fn every_op_has_a_shader_a_kernel_a_reference_and_a_test() {
     let op_source = fs::read_to_string(root().join("src/graph/op.rs")).expect("a source file");

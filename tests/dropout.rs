@@ -47,6 +47,7 @@ fn specs() -> Vec<Spec> {
         Spec { num_kv_heads: 2, value_dim: 8, ..Spec::new(2, 17, 41, 6, 12) },
         Spec { num_kv_heads: 1, extra_key: true, ..Spec::new(1, 5, 31, 4, 4) },
         Spec { value_dim: 132, ..Spec::new(1, 3, 9, 1, 80) },
+        Spec { num_kv_heads: 1, ..Spec::new(1, 13, 70, 2, 40) },
         Spec { value_dim: 5, ..Spec::new(2, 7, 19, 3, 7) },
     ]
 }

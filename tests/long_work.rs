@@ -13,7 +13,7 @@ use support::layers::Spec;
 use support::{gpu, portable_gpu, random};
 
 /// Ways of computing a graph that end in different kernels.
-fn ways() -> [PlanOptions; 4] {
+fn ways() -> [PlanOptions; 5] {
     let plain = Rewriting { pack: false, fuse: Fuse::Off };
     let fused = Rewriting { pack: true, fuse: Fuse::On };
     let preferring = |kernels: &[&'static str], rewriting| PlanOptions {
@@ -26,6 +26,7 @@ fn ways() -> [PlanOptions; 4] {
         preferring(&[], plain),
         preferring(&["matmul_tiled", "attention_tiled"], fused),
         preferring(&["matmul_texels", "attention_texels"], fused),
+        preferring(&["matmul_texels", "attention_texels_wide"], fused),
     ]
 }
 

@@ -65,6 +65,7 @@ fn specs() -> Vec<Spec> {
         Spec { biases: false, ..Spec::new(1, 9, 70, 2, 80) },
         Spec { value_dim: 132, ..Spec::new(1, 3, 9, 1, 4) },
         Spec { value_dim: 52, ..Spec::new(1, 37, 129, 2, 20) },
+        Spec { extra_key: true, ..Spec::new(1, 19, 64, 1, 128) },
         Spec { value_dim: 5, ..Spec::new(2, 7, 19, 3, 7) },
     ]
 }

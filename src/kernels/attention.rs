@@ -154,7 +154,7 @@ const FOUR: usize = 4;
 /// lanes, and a loop over them otherwise.
 const WIDE_LANES: usize = 8;
 
-/// The widest value whose columns would leave lanes of `attention_texels_wide` without work.
+/// The widest value that is streamed sooner by `attention_texels`: half of the other's lanes would have no columns.
 const NARROW_VALUE: usize = 16;
 
 /// The most groups of four sums that a lane of `attention_texels_wide` keeps.
@@ -251,7 +251,11 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             let groups = if op.dropout.is_some() { 2 * num_keys + 32 } else { 0 };
             (num_keys / keys + 4) * (1 + rolled) + groups
         }
-        TEXELS_WIDE => (num_keys / (FOUR * WIDE_LANES) + 2) * (1 + head_dim / FOUR + 2 * WIDE_LANES),
+        TEXELS_WIDE => {
+            // Groups of words, lanes that hold weights, rows of which some weights are dropped.
+            let dropped = if op.dropout.is_some() { WIDE_ROWS[1] } else { 0 };
+            (num_keys / (FOUR * WIDE_LANES) + 2) * (1 + head_dim / FOUR + WIDE_LANES + dropped)
+        }
         // Chunks of the head, what lanes tell each other, four chunks of keys.
         TILED => (num_keys / (TILED_SIDE * TILED_ACROSS) + 2) * (head_dim.div_ceil(TILED_ACROSS) * 17 + 16 + 4 * 17),
         _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
@@ -302,8 +306,7 @@ fn form(op: &Attention, request: &Request<'_>) -> Form {
         let lanes = texels::lanes(request.profile);
         if from_texels(request.graph, op, request.profile, request.preferred) == TEXELS_WIDE {
             let WideDivision { rows, cols, value_parts } = WideDivision::new(group_rows(op, request), value_dim);
-            let text_constants =
-                vec![("LANES", size(lanes)), ("LANES_LOG2", lanes.ilog2()), ("ROWS", size(rows)), ("COLS", size(cols))];
+            let text_constants = vec![("ROWS", size(rows)), ("COLS", size(cols))];
             return Form { kernel: TEXELS_WIDE, text_constants, rows, value_parts };
         }
         let Division { rows, loads, holds, value_parts } = Division::new(lanes, head_dim, value_dim);
