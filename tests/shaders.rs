@@ -268,6 +268,27 @@ fn products_share_one_text_for_where_a_matrix_starts() {
     assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+/// What differs from kernel to kernel has another name, but for how a kernel loads, multiplies and stores.
+#[test]
+fn functions_of_one_name_are_one_text() {
+    let own = ["main", "row_of", "score_of", "product", "store", "store4"];
+    let mut texts = std::collections::BTreeMap::new();
+    let mut met_again = 0;
+    for kernel in kernels::all() {
+        for (start, _) in kernel.wgsl.match_indices("\nfn ") {
+            let (text, _) = kernel.wgsl[start..].split_once("\n}\n").expect("a function should end");
+            let name = text[4..].split_once('(').expect("a function has parameters").0;
+            if own.contains(&name) || name.starts_with("load_") {
+                continue;
+            }
+            let (first, known) = *texts.entry(name).or_insert((kernel.name, text));
+            assert_eq!(known, text, "{name} of {first} and of {}", kernel.name);
+            met_again += usize::from(first != kernel.name);
+        }
+    }
+    assert!(met_again > 30, "{met_again}");
+}
+
 /// The register variants of matmul differ in how they load, in nothing else.
 #[test]
 fn register_variants_share_one_text_after_loading() {
