@@ -5,7 +5,9 @@ mod support;
 
 use std::path::Path;
 
-use multihead::{AttentionInputs, Case, CaseOptions, Comparison, CpuReason, Device, HostTensor, Mask};
+use multihead::{
+    AttentionInputs, Case, CaseOptions, Comparison, CpuReason, Device, Fuse, HostTensor, Mask, PlanOptions, Rewriting,
+};
 use support::layers::{Spec, check_layer};
 use support::{cramped_gpu, gpu, portable_gpu, random};
 
@@ -15,6 +17,10 @@ fn run(device: &Device, layer: &multihead::MultiHeadAttention, inputs: &Attentio
 
 /// Every case file of a folder against the answers it carries; says how many there were.
 fn check_cases(device: &Device, folder: &str) -> usize {
+    check_cases_with(device, folder, &PlanOptions::default())
+}
+
+fn check_cases_with(device: &Device, folder: &str, options: &PlanOptions) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -26,7 +32,8 @@ fn check_cases(device: &Device, folder: &str) -> usize {
         let case = Case::open(&path, &CaseOptions::default()).unwrap();
         let layer = case.attention().unwrap();
         let with_weights = case.expected.attention_weights.is_some();
-        let plan = pollster::block_on(layer.compile(device, &case.inputs.call_shape(), with_weights)).unwrap();
+        let call = case.inputs.call_shape();
+        let plan = pollster::block_on(layer.compile_with(device, &call, with_weights, options)).unwrap();
         let got = pollster::block_on(plan.run(&case.inputs)).unwrap();
         let tensors = [
             (Some(&got.output), case.expected.output.as_ref()),
@@ -50,6 +57,17 @@ fn cases_on_the_adapter() {
 #[test]
 fn cases_with_no_more_than_webgpu_guarantees() {
     assert!(check_cases(&Device::Gpu(portable_gpu()), "tests/cases") >= 59);
+}
+
+/// What a GPU would choose, computed here.
+#[test]
+fn cases_with_the_kernels_of_gpus() {
+    let preferred_kernels = vec!["matmul_rows", "matmul_tiled", "softmax_workgroup", "attention_tiled"];
+    for fuse in [Fuse::On, Fuse::Off] {
+        let rewriting = Rewriting { pack: true, fuse };
+        let options = PlanOptions { rewriting, preferred_kernels: preferred_kernels.clone(), ..PlanOptions::default() };
+        assert!(check_cases_with(&Device::Gpu(gpu()), "tests/cases", &options) >= 59);
+    }
 }
 
 #[test]
