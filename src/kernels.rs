@@ -187,13 +187,18 @@ pub(crate) fn launch(request: &Request<'_>) -> Launch {
     }
 }
 
-/// The most rounds that all loops of one invocation may make together. Mesa's CPU adapter, llvmpipe, ends loops beyond
-/// them without a word, and the answer is wrong.
+/// The most rounds that all loops of one invocation may make together, as [`looped`] counts them. Mesa's CPU adapter,
+/// llvmpipe, ends loops beyond them without a word, and the answer is wrong.
 pub(crate) fn most_rounds(profile: &DeviceProfile) -> u64 {
     match profile.kind {
         AdapterKind::Cpu => 65_535,
         _ => u64::MAX,
     }
+}
+
+/// What a loop of so many rounds counts, with so much counted in each: the round in which it is left counts, too.
+fn looped(rounds: usize, inside: u64) -> u64 {
+    (rounds as u64).saturating_mul(1 + inside).saturating_add(1)
 }
 
 /// Folds a count of workgroups into two dimensions, with few to spare.

@@ -148,7 +148,7 @@ fn a_hidden_value_that_is_no_number_takes_no_part_from_texels() {
     let gpu = gpu();
     let mut rng = fastrand::Rng::with_seed(83);
     let layer = MultiHeadAttention::core(multihead::AttentionConfig::new(1)).unwrap();
-    for (num_keys, most) in [(2000, true), (29_120, true), (29_124, false)] {
+    for (num_keys, most) in [(2000, true), (29_116, true), (29_120, false)] {
         let mut inputs = Spec::new(1, 2, num_keys, 1, 4).inputs(&mut rng, Mask { causal: true, ..Mask::default() });
         let mut data = inputs.value.take().unwrap().into_data();
         data[4..9].copy_from_slice(&[f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY, f32::NAN]);

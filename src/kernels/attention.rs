@@ -3,7 +3,7 @@
 use super::masks::MaskPlaces;
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, texels, wrapped};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, most_rounds, size, texels, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, AttentionWeights, Columns, Graph, Scores, ValueId};
 use crate::reference::Real;
@@ -242,25 +242,31 @@ fn widths(op: &Attention) -> [usize; 2] {
 pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
     let num_keys = graph.value(op.scores.key.tensor).shape.axes()[1];
     let [head_dim, value_dim] = widths(op);
-    let rounds = match kernel {
+    match kernel {
         TEXELS => {
-            // Tiles of at least four keys, or of 16 of a wide head, which is gone through group by group; and some more on
+            // Tiles of at least eight keys, or of 16 of a wide head, which is gone through group by group; and some more on
             // either side.
-            let [keys, rolled] = if head_dim.max(value_dim) <= NARROW { [4, 0] } else { [16, head_dim / FOUR] };
-            // A group of four keys of which some are dropped, for each of up to four rows; a tile may begin inside one.
-            let groups = if op.dropout.is_some() { 2 * num_keys + 32 } else { 0 };
-            (num_keys / keys + 4) * (1 + rolled) + groups
+            let narrow = head_dim.max(value_dim) <= NARROW;
+            let keys = if narrow { 8 } else { 16 };
+            let head = if narrow { 0 } else { looped(head_dim / FOUR, 0) };
+            // Groups of four keys of which some are dropped, for each of up to four rows of up to 16 keys.
+            let dropped = if op.dropout.is_some() { 4 * looped(16 / FOUR + 1, 0) } else { 0 };
+            looped(num_keys / keys + 4, head + dropped) + looped(0, 0)
         }
         TEXELS_WIDE => {
-            // Groups of words, lanes that hold weights, rows of which some weights are dropped.
-            let dropped = if op.dropout.is_some() { WIDE_ROWS[1] } else { 0 };
-            (num_keys / (FOUR * WIDE_LANES) + 2) * (1 + head_dim / FOUR + WIDE_LANES + dropped)
+            let dropped = if op.dropout.is_some() { looped(WIDE_ROWS[1], 0) } else { 0 };
+            // One of two loops over the lanes that hold weights is left at once.
+            let values = looped(WIDE_LANES, 0) + looped(0, 0);
+            looped(num_keys / (FOUR * WIDE_LANES) + 2, looped(head_dim / FOUR, 0) + dropped + values)
         }
-        // Chunks of the head, what lanes tell each other, four chunks of keys.
-        TILED => (num_keys / (TILED_SIDE * TILED_ACROSS) + 2) * (head_dim.div_ceil(TILED_ACROSS) * 17 + 16 + 4 * 17),
-        _ => num_keys * (1 + head_dim + value_dim) + 2 * value_dim,
-    };
-    rounds as u64
+        TILED => {
+            let chunk = looped(TILED_ACROSS, 0);
+            // Chunks of the head, what lanes tell each other, four chunks of keys; at the end what they tell once more.
+            let inside = looped(head_dim.div_ceil(TILED_ACROSS), chunk) + chunk + TILED_SIDE as u64 * chunk;
+            looped(num_keys.div_ceil(TILED_SIDE * TILED_ACROSS) + 1, inside) + chunk
+        }
+        _ => looped(num_keys, looped(head_dim, 0) + looped(value_dim, 0)) + 2 * looped(value_dim, 0),
+    }
 }
 
 /// Whether a kernel for this device streams all keys of an attention.
@@ -385,8 +391,7 @@ pub(super) fn launch_weights(op: &AttentionWeights, request: &Request<'_>) -> La
         kernel: Chosen::Ours("attention_weights"),
         constants: masks_of(&op.scores),
         text_constants: Vec::new(),
-        // Of 16 words of a head: one, 16 products.
-        rounds: (op.scores.query.count / op.scores.num_heads).div_ceil(WEIGHTS_TILE) as u64 * 17,
+        rounds: looped((op.scores.query.count / op.scores.num_heads).div_ceil(WEIGHTS_TILE), looped(WEIGHTS_TILE, 0)),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

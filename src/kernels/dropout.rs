@@ -2,7 +2,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, size};
 use crate::graph::Dropout;
 
 params! {
@@ -59,7 +59,7 @@ pub(super) fn launch(op: &Dropout, request: &Request<'_>) -> Launch {
         kernel: Chosen::Ours("dropout"),
         constants: Vec::new(),
         text_constants: Vec::new(),
-        rounds: 4,
+        rounds: looped(4, 0),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

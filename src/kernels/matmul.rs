@@ -5,7 +5,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, matmul_texels, size, wrapped};
+use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_texels, size, wrapped};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 use crate::graph::matrices::Matrices;
@@ -158,7 +158,7 @@ fn form(kernel: &str, op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> Form
             let columns = COLUMNS[usize::from(op.transpose_rhs)];
             let slices = LANES / columns;
             // Steps along K, then the slices are added up.
-            let rounds = (inner.div_ceil(slices * STEPS) + slices) as u64;
+            let rounds = looped(inner.div_ceil(slices * STEPS), 0) + looped(slices, 0);
             let text_constants = vec![("ROWS", size(sizes.rows.next_power_of_two()))];
             Form { text_constants, sides: [FEW_ROWS, columns], rounds, lanes_across: 0 }
         }
@@ -167,7 +167,7 @@ fn form(kernel: &str, op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> Form
             // As many invocations side by side as the columns need, so that narrow products leave few of them idle.
             let lanes_across = cols.div_ceil(across).next_power_of_two().min(WORKGROUP);
             let sides = [WORKGROUP / lanes_across * down, lanes_across * across];
-            Form { text_constants: Vec::new(), sides, rounds: inner.div_ceil(4) as u64, lanes_across }
+            Form { text_constants: Vec::new(), sides, rounds: looped(inner.div_ceil(4), 0), lanes_across }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The launch of `matmul_texels`: a subgroup to a tile, operands in textures.
 
 use super::params::params;
-use super::{Chosen, Launch, Request, fold, matmul, size, texels, wrapped};
+use super::{Chosen, Launch, Request, fold, looped, matmul, size, texels, wrapped};
 use crate::graph::{Graph, Matmul};
 
 params! {
@@ -100,7 +100,6 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
 /// Rounds of all loops of one invocation: along K, and, where something is hidden, once more for every four rows of a
 /// column group.
 pub(super) fn rounds(graph: &Graph, op: &Matmul) -> u64 {
-    let again = if op.skip_hidden { ROWS / 4 * COLS } else { 0 };
-    let along = graph.inner(op) / 4;
-    ((1 + again) * along + again) as u64
+    let along = looped(graph.inner(op) / 4, 0);
+    along + if op.skip_hidden { looped(ROWS / 4 * COLS, along) } else { 0 }
 }

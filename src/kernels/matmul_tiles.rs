@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::size;
+use super::{looped, size};
 use crate::gpu::AdapterKind;
 use crate::graph::Matmul;
 
@@ -85,9 +85,9 @@ impl Tile {
     pub(super) fn rounds(self, inner: usize) -> u64 {
         let [down, across] = self.lanes();
         let [rows, cols] = self.sides();
-        let loads = (rows + cols) * self.inner() / (down * across);
-        // One of the loop along K, the loads of both tiles, the sums.
-        (inner.div_ceil(self.inner()) * (1 + loads + self.inner())) as u64
+        let loads = |side: usize| looped(side * self.inner() / (down * across), 0);
+        // Along K: the loads of both tiles, the sums.
+        looped(inner.div_ceil(self.inner()), loads(rows) + loads(cols) + looped(self.inner(), 0))
     }
 }
 

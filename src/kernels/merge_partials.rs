@@ -2,7 +2,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, size};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, size};
 use crate::graph::MergePartials;
 
 params! {
@@ -58,7 +58,7 @@ pub(super) fn launch(op: &MergePartials, request: &Request<'_>) -> Launch {
         kernel: Chosen::Ours("merge_partials"),
         constants: Vec::new(),
         text_constants: Vec::new(),
-        rounds: 2 * op.parts as u64,
+        rounds: 2 * looped(op.parts, 0),
         params: bytemuck::bytes_of(&params).to_vec(),
         workgroups,
     }

@@ -3,7 +3,7 @@
 use super::masks::MaskPlaces;
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size, wrapped};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, most_rounds, size, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, Columns, DType, Graph, PartialAttention, Split, ValueId};
 use crate::reference::Real;
@@ -74,6 +74,8 @@ pub(super) static KERNELS: [Kernel; 1] = [Kernel {
 
 /// Lanes of a workgroup.
 const LANES: usize = 64;
+/// The most rows of one.
+const MOST_ROWS: usize = 8;
 /// The widest head: the queries of four rows lie in workgroup memory, and groups of a value are written out.
 pub(crate) const WIDEST_HEAD: usize = 512;
 /// The widest head of which eight rows fit there.
@@ -136,11 +138,15 @@ pub(crate) fn split_of(
 
 /// Rounds of all loops of one invocation.
 fn rounds(num_keys: usize, split: Split, [head_dim, value_dim]: [usize; 2]) -> u64 {
+    let head = head_dim.div_ceil(4);
     let stripes = LANES / value_dim.div_ceil(4).clamp(1, LANES);
     let tiles = num_keys.div_ceil(split.keys).div_ceil(split.parts) + 1;
-    // Of a tile: groups of a head, the largest scores, which of 16 weights are kept (counted in evaluation too, which must
-    // choose the kernel of training), keys of a stripe. Before and after: queries and sums.
-    (tiles * (head_dim.div_ceil(4) + 40 + split.keys / stripes + 1) + 2 * head_dim + 2 * LANES) as u64
+    // Of a tile: groups of a head, the largest scores of eight rows, which of 16 weights are kept (counted in evaluation
+    // too, which must choose the kernel of training), keys of a stripe.
+    let tile = looped(head, 0) + 4 * looped(8, 0) + looped(16, 0) + looped(split.keys.div_ceil(stripes), 0);
+    // Before them the queries; behind them all lanes' sums of weights, and of up to 16 sums of each lane the stripes.
+    let queries = looped((MOST_ROWS * head).div_ceil(LANES), 0);
+    queries + looped(tiles, tile) + looped(LANES - 1, 0) + 2 * MOST_ROWS as u64 * looped(stripes - 1, 0)
 }
 
 pub(super) fn launch(op: &PartialAttention, request: &Request<'_>) -> Launch {

@@ -6,7 +6,7 @@
 use super::masks::MaskPlaces;
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, Request, Slot, fold, most_rounds, size};
+use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, most_rounds, size};
 use crate::gpu::AdapterKind;
 use crate::graph::Softmax;
 use crate::reference::Real;
@@ -65,8 +65,8 @@ const WORKGROUP: usize = 256;
 /// Rounds of all loops of one invocation: a row is read twice.
 fn rounds(kernel: &str, columns: usize) -> u64 {
     match kernel {
-        "softmax_row" => 2 * columns as u64,
-        _ => 2 * columns.div_ceil(WORKGROUP) as u64 + 8,
+        "softmax_row" => 2 * looped(columns, 0),
+        _ => 2 * looped(columns.div_ceil(WORKGROUP), 0) + looped(WORKGROUP.ilog2() as usize, 0),
     }
 }
 
