@@ -45,6 +45,9 @@ pub(crate) fn run() -> ExitCode {
         Ok(command) => command,
         Err(outcome) => return ExitCode::from(outcome as u8),
     };
+    if let Err(error) = ctrlc::set_handler(interrupted) {
+        log::warn!("an interruption would leave a temporary file behind: {error}");
+    }
     let result = pollster::block_on(async {
         match command {
             Command::Run(arguments) => run::run(&arguments).await,
@@ -62,6 +65,13 @@ pub(crate) fn run() -> ExitCode {
         Outcome::of(&error)
     });
     ExitCode::from(outcome as u8)
+}
+
+/// Ends the program as a shell expects of one that was interrupted, without a half-written file.
+fn interrupted() {
+    const INTERRUPTED: i32 = 130;
+    multihead::io::remove_unfinished();
+    std::process::exit(INTERRUPTED);
 }
 
 /// Opens the device that was asked for; falling back to the CPU is said, not done in silence.

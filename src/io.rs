@@ -20,7 +20,7 @@ mod tensor_file;
 mod words;
 
 pub use archive::Archive;
-pub use atomic::{writable_place, write_atomically};
+pub use atomic::{remove_unfinished, writable_place, write_atomically};
 pub use case::{Case, CaseOptions, Expected};
 pub use layers::PADDING_TOKEN;
 pub use layout::weights_from_file;

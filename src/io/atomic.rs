@@ -1,8 +1,10 @@
 //! Files are written whole or not at all.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -93,8 +95,43 @@ impl Place {
     }
 }
 
+/// Temporary files whose content is being written.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    // A set of paths is whole whatever befell a thread that held it.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A path among the unfinished until dropped.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn new(path: PathBuf) -> Self {
+        unfinished().insert(path.clone());
+        Self(path)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        unfinished().remove(&self.0);
+    }
+}
+
+/// Removes the temporary files of every [`write_atomically`] under way, whose writes then fail: for what a program does
+/// last when it is interrupted. What kills it at once leaves a `.multihead-…` beside the file that was to be written.
+pub fn remove_unfinished() {
+    // The lock is kept until the process ends or the files are gone, so that none is finished meanwhile.
+    for path in &*unfinished() {
+        // One that is gone already is as good as removed.
+        let _ = fs::remove_file(path);
+    }
+}
+
 fn write_beside(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
     let beside = beside(target)?;
+    let _unfinished = Unfinished::new(beside.path().to_owned());
     write_buffered(beside.as_file(), content)?;
     beside.persist(target).map_err(|failure| cannot("write", failure.error))?;
     Ok(())
@@ -163,6 +200,23 @@ mod tests {
         assert!(sentence.ends_with("out: cannot write: the disk is full"), "{sentence}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_unfinished_can_be_removed_and_is_then_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let failure = write_atomically(&path, |writer| {
+            writer.write_all(b"half")?;
+            let here = |path: &&PathBuf| path.starts_with(folder.path());
+            assert_eq!(unfinished().iter().filter(here).count(), 1);
+            // Not `remove_unfinished`, which would reach into other tests.
+            let path = unfinished().iter().find(here).cloned().unwrap();
+            fs::remove_file(path)
+        });
+        assert!(failure.is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(!unfinished().iter().any(|path| path.starts_with(folder.path())));
     }
 
     #[test]
