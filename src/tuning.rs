@@ -128,7 +128,8 @@ impl Tuning {
             return Ok(Tuned { tiles: options.tiles.clone(), ..Tuned::default() });
         }
         let products = products::of(&PlanSummary::with_options(graph, gpu.profile(), options)?);
-        let remembered = self.memory.as_ref().map(|path| memory::recall(path, gpu.profile())).unwrap_or_default();
+        let mut remembered = self.memory.as_ref().map(|path| memory::recall(path, gpu.profile())).unwrap_or_default();
+        remembered.retain(|_, tile| candidates.contains(tile));
         let unknown = |product: &&Product| !remembered.contains_key(&product.class) && product.bytes() <= MOST_BYTES;
         let unknown: Vec<_> = products.iter().filter(unknown).collect();
         let measured = measured(gpu, candidates, &unknown).await;

@@ -117,6 +117,20 @@ fn what_is_remembered_is_taken_without_measuring() {
     assert_eq!(grids, [[3 * 2, 1, 1], [1, 1, 1]], "70×130 by 32×128, and 70×20 by 128×32");
 }
 
+#[test]
+fn a_remembered_tile_that_is_no_candidate_is_not_taken() {
+    let (gpu, graph) = (gpu(), two_products());
+    let folder = tempfile::tempdir().unwrap();
+    let memory = folder.path().join("tiles.json");
+    std::fs::write(&memory, remembering(&gpu)).unwrap();
+    let candidates = Some(vec![Tile::Square64, Tile::Wide]);
+    let tuning = Tuning { on: true, memory: Some(memory), candidates };
+    let tuned = pollster::block_on(tuning.tiles(&gpu, &graph, &tiled())).unwrap();
+    assert_eq!(tuned.choices[0].to_string(), "hidden 32×128 (remembered)");
+    assert_ne!(tuned.choices[1].origin, Origin::Remembered);
+    assert_ne!(tuned.choices[1].tile, Tile::Tall);
+}
+
 /// Some of so many candidates are measured, and never all.
 #[test]
 fn what_had_no_time_for_all_candidates_is_taken_and_not_remembered() {
