@@ -142,16 +142,7 @@ impl Plan {
     /// does not fit the device, found before anything is allocated; [`Error::Invalid`] where tensors lie on each other
     /// and a run would need what it has written over; [`Error::Gpu`] where the driver refuses an object.
     pub async fn new(gpu: &Gpu, graph: &Graph, parameters: &Inputs<'_>, options: &PlanOptions) -> Result<Self, Error> {
-        for (name, tensor) in &options.tensors {
-            tensor.check(tensor::value_named(graph, name)?.1)?;
-        }
-        let strided =
-            options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
-        let source = graph;
-        let graph = rewriting::rewritten(&source.with_strides(&strided.collect())?, gpu.profile(), options)?;
-        let laid = laid(&graph, source, &options.tensors)?;
-        let place = |tensor: &Tensor| Place { offset: tensor.offset(), end: tensor.end() };
-        let places: Places = laid.iter().map(|laid| (laid.id, place(laid.tensor))).collect();
+        let Lowered { graph, laid, places } = lowered(graph, gpu.profile(), options)?;
         let tensors: Tensors = laid.iter().map(|laid| (laid.id, laid.tensor.clone())).collect();
         let users: BTreeSet<ValueId> = places.keys().copied().collect();
         let parameters = parameters.of(&graph, Source::Parameter, &users)?;
@@ -298,17 +289,28 @@ impl Plan {
     }
 }
 
-/// The user's tensors with their values in the compiled graph and in the one that it was compiled from.
-fn laid<'a>(
-    compiled: &Graph,
-    source: &'a Graph,
-    tensors: &'a BTreeMap<String, Tensor>,
-) -> Result<Vec<Laid<'a>>, Error> {
+/// A graph as it is computed, and where the user's tensors lie.
+struct Lowered<'a> {
+    graph: Graph,
+    laid: Vec<Laid<'a>>,
+    places: Places,
+}
+
+/// Copies what has gaps and rewrites the rest as the device gains by it.
+fn lowered<'a>(source: &'a Graph, profile: &DeviceProfile, options: &'a PlanOptions) -> Result<Lowered<'a>, Error> {
+    for (name, tensor) in &options.tensors {
+        tensor.check(tensor::value_named(source, name)?.1)?;
+    }
+    let strided = options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
+    let graph = rewriting::rewritten(&source.with_strides(&strided.collect())?, profile, options)?;
     let laid = |(name, tensor): (&String, &'a Tensor)| {
-        let (id, value) = (tensor::value_named(compiled, name)?.0, tensor::value_named(source, name)?.1);
+        let (id, value) = (tensor::value_named(&graph, name)?.0, tensor::value_named(source, name)?.1);
         Ok(Laid { id, tensor, value })
     };
-    tensors.iter().map(laid).collect()
+    let laid: Vec<_> = options.tensors.iter().map(laid).collect::<Result<_, Error>>()?;
+    let place = |tensor: &Tensor| Place { offset: tensor.offset(), end: tensor.end() };
+    let places = laid.iter().map(|laid| (laid.id, place(laid.tensor))).collect();
+    Ok(Lowered { graph, laid, places })
 }
 
 /// Records dispatches as one compute pass.

@@ -19,6 +19,7 @@ mod memory;
 mod products;
 mod trial;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,13 +30,14 @@ use web_time::Instant;
 use crate::error::Error;
 use crate::gpu::{AdapterKind, DeviceProfile, Gpu};
 use crate::graph::Graph;
-use crate::kernels::{Tile, Tiles};
+use crate::kernels::{ProductClass, Tile, Tiles};
 use crate::plan::{PlanOptions, PlanSummary};
-use choose::Choosing;
+use choose::{Choosing, Fastest};
 use products::Product;
+use trial::Trials;
 
-/// How long all measurements for one plan may take together. A measurement is begun only if the one before it would have
-/// fitted into what is left; what a driver has begun to compile nothing can stop.
+/// How long all measurements for one plan may take together. None is begun that is not expected to fit into what is left;
+/// what a driver has begun to compile nothing can stop.
 pub const BUDGET: Duration = Duration::from_millis(300);
 
 /// A larger product is not measured: a trial has tensors of its own, beside those of the plan.
@@ -47,7 +49,7 @@ pub struct Tuning {
     /// Whether to measure at all.
     pub on: bool,
     /// The file in which choices are remembered by adapter and driver; it and its folder are made where there is none.
-    /// Without it nothing is remembered.
+    /// Without it nothing is remembered, and never a choice for which the time did not allow to measure all candidates.
     pub memory: Option<PathBuf>,
     /// Tiles to measure whatever the device is, for tests and comparisons; by default [`candidates`].
     pub candidates: Option<Vec<Tile>>,
@@ -69,7 +71,7 @@ pub fn candidates(profile: &DeviceProfile) -> &'static [Tile] {
 pub enum Origin {
     /// It is what is taken without measuring.
     Static,
-    /// It was the fastest just now.
+    /// It was the fastest just now, of all candidates or of those that there was time for.
     Measured,
     /// It was the fastest once, on this adapter with this driver.
     Remembered,
@@ -102,7 +104,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What came of it.
+/// The tiles for a plan, and how they were found.
 #[derive(Debug, Default)]
 pub struct Tuned {
     /// For [`PlanOptions::tiles`].
@@ -126,19 +128,19 @@ impl Tuning {
             return Ok(Tuned { tiles: options.tiles.clone(), ..Tuned::default() });
         }
         let products = products::of(&PlanSummary::with_options(graph, gpu.profile(), options)?);
-        let remembered = self.memory.as_ref().map(|path| memory::recall(path, gpu.profile())).unwrap_or_default();
+        let mut remembered = self.memory.as_ref().map(|path| memory::recall(path, gpu.profile())).unwrap_or_default();
+        remembered.retain(|_, tile| candidates.contains(tile));
         let unknown = |product: &&Product| !remembered.contains_key(&product.class) && product.bytes() <= MOST_BYTES;
         let unknown: Vec<_> = products.iter().filter(unknown).collect();
-        let start = Instant::now();
-        let choosing = Choosing { candidates, budget: BUDGET, spent: || start.elapsed() };
-        let time = async |product: &Product, tile, allowed| trial::time(gpu, product, tile, allowed).await;
-        let measured = choosing.fastest(&unknown, time).await;
+        let measured = measured(gpu, candidates, &unknown).await;
+        let lasting: BTreeMap<_, _> =
+            measured.iter().filter(|(_, best)| best.of_all).map(|(&class, best)| (class, best.tile)).collect();
         let unsaved = match &self.memory {
-            Some(path) if !measured.is_empty() => memory::remember(path, gpu.profile(), &measured).err(),
+            Some(path) if !lasting.is_empty() => memory::remember(path, gpu.profile(), &lasting).err(),
             _ => None,
         };
         let choice = |product: &Product| {
-            let found = measured.get(&product.class).map(|&tile| (tile, Origin::Measured));
+            let found = measured.get(&product.class).map(|best| (best.tile, Origin::Measured));
             let found = found.or_else(|| remembered.get(&product.class).map(|&tile| (tile, Origin::Remembered)));
             let (tile, origin) = found.unwrap_or_else(|| (product.usual(gpu.profile().kind), Origin::Static));
             Choice { outputs: product.outputs.clone(), tile, origin }
@@ -147,4 +149,13 @@ impl Tuning {
         let chosen = products.iter().zip(&choices).map(|(product, choice)| (product.class, choice.tile)).collect();
         Ok(Tuned { tiles: Tiles { chosen, otherwise: None }, choices, unsaved })
     }
+}
+
+/// What is fastest on a device, for the products that there is time for.
+async fn measured(gpu: &Gpu, candidates: &[Tile], products: &[&Product]) -> BTreeMap<ProductClass, Fastest> {
+    let start = Instant::now();
+    let choosing = Choosing { candidates, budget: BUDGET, spent: || start.elapsed() };
+    let open = async |product: &Product| Trials::new(gpu, product).await;
+    let time = async |trials: &mut Trials<'_>, tile| trials.time(tile).await;
+    choosing.fastest(products, open, time).await
 }

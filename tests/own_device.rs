@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use multihead::graph::{Custom, CustomKernel};
 use multihead::{
-    AttentionInputs, DType, Error, Gpu, GraphBuilder, HostTensor, Inputs, Mask, Plan, PlanOptions, Tensor, reference,
+    AttentionInputs, DType, Error, Gpu, GraphBuilder, HostTensor, Inputs, Mask, Plan, PlanOptions, PlanSummary, Tensor,
+    reference,
 };
 use support::layers::Spec;
 use support::users::{users_buffer, users_device, words};
@@ -91,6 +92,33 @@ fn a_tensor_without_gaps_costs_no_dispatch() {
     let (truth, naive) = (layer.reference::<f64>(&inputs).unwrap(), layer.reference::<f32>(&inputs).unwrap());
     assert_eq!(first_difference(got.data(), truth[0].data(), naive[0].data()), None);
     assert!(pollster::block_on(plan.run(&Inputs::new().with("query", &inputs.query))).is_err(), "given twice");
+}
+
+/// Strides cost a copy; and a window into a user's buffer is shorter, by what a binding has to begin before it.
+#[test]
+fn a_summary_tells_the_dispatches_of_a_plan_with_buffers_of_the_users() {
+    let gpu = cramped_gpu(2_048);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", [1, 128, 4], DType::F32).unwrap();
+    let w = builder.input("W", [4, 4], DType::F32).unwrap();
+    let y = builder.linear("y", x, w, None).unwrap();
+    let graph = builder.finish(&[y]);
+    let buffer = || Tensor::new(&users_buffer(gpu.device(), 8_192, Usage::STORAGE));
+    let dispatches = |tensors: &[(&str, Tensor)]| {
+        let tensors = tensors.iter().map(|(name, tensor)| ((*name).to_owned(), tensor.clone())).collect();
+        let options = PlanOptions { tensors, ..PlanOptions::default() };
+        let summary = PlanSummary::with_options(&graph, gpu.profile(), &options).unwrap();
+        let plan = pollster::block_on(Plan::new(&gpu, &graph, &Inputs::new(), &options)).unwrap();
+        assert_eq!((summary.steps.len(), summary.peak_bytes), (plan.num_dispatches(), plan.peak_bytes()));
+        summary.steps.len()
+    };
+    let dense = dispatches(&[]);
+    assert!(dispatches(&[("y", buffer())]) > dense);
+    assert!(dispatches(&[("W", buffer().with_strides([8, 2]))]) > dense);
+    let small = Tensor::new(&users_buffer(gpu.device(), 64, Usage::STORAGE));
+    let options = PlanOptions { tensors: [("y".to_owned(), small)].into(), ..PlanOptions::default() };
+    let refusal = PlanSummary::with_options(&graph, gpu.profile(), &options).unwrap_err();
+    assert!(matches!(refusal, Error::LimitExceeded { need: 2_048, have: 64, .. }), "{refusal}");
 }
 
 #[test]

@@ -234,7 +234,7 @@ enum Switch {
     Auto,
 }
 
-/// Whether something is done.
+/// The two values of a flag for what is either done or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnOff {
     On,

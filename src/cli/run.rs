@@ -41,6 +41,9 @@ struct OutputReport<'a> {
 
 #[derive(Serialize)]
 struct TimingReport {
+    /// What `--tune on` took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tune: Option<f64>,
     compile: f64,
     upload: f64,
     gpu: f64,
@@ -51,6 +54,7 @@ struct TimingReport {
 struct Computed {
     result: AttentionOutput,
     dispatches: usize,
+    tune: Option<Duration>,
     compile: Duration,
     tiles: Vec<Choice>,
     profile: Option<Profile>,
@@ -88,10 +92,17 @@ async fn compute(
     attention: &MultiHeadAttention,
     device: &Device,
 ) -> Result<Computed, Error> {
-    let start = Instant::now();
     let call = case.inputs.call_shape();
-    let tuner = Tuner::new(arguments.tune.is_on(), device.gpu(), arguments.how.plan_options());
-    let (options, tiles) = tuner.tuned(&attention.graph(&call, with_weights(arguments))?).await?;
+    let options = arguments.how.plan_options();
+    let start = Instant::now();
+    let (options, tiles) = if arguments.tune.is_on() {
+        let graph = attention.graph(&call, with_weights(arguments))?;
+        Tuner::new(true, device.gpu(), options).tuned(&graph).await?
+    } else {
+        (options, Vec::new())
+    };
+    let tune = arguments.tune.is_on().then(|| start.elapsed());
+    let start = Instant::now();
     let plan = attention.compile_with(device, &call, with_weights(arguments), &options).await?;
     let compile = start.elapsed();
     let (result, profile) = if arguments.profile || arguments.profile_trace.is_some() {
@@ -103,11 +114,11 @@ async fn compute(
         let mut bar = ProgressBar::new();
         (plan.run_with_progress(&case.inputs, |progress| bar.show(progress)).await?, None)
     };
-    Ok(Computed { result, dispatches: plan.num_dispatches(), compile, tiles, profile })
+    Ok(Computed { result, dispatches: plan.num_dispatches(), tune, compile, tiles, profile })
 }
 
 fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, computed: &'a Computed) -> Report<'a> {
-    let Computed { result, dispatches, compile, tiles, profile } = computed;
+    let Computed { result, dispatches, tune, compile, tiles, profile } = computed;
     let expected = case.expected.output.as_ref();
     let comparison = expected.map(|expected| Comparison::new("output", &result.output, expected, case.tolerance()));
     let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
@@ -120,6 +131,7 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
         },
         max_error: comparison.map(|comparison| comparison.max_error),
         timing_ms: TimingReport {
+            tune: tune.map(milliseconds),
             compile: milliseconds(*compile),
             upload: milliseconds(result.timing.upload),
             gpu: milliseconds(result.timing.gpu),
@@ -136,7 +148,7 @@ fn told(
     expected: Option<&HostTensor>,
     profile: Option<&Profile>,
 ) -> String {
-    let TimingReport { compile, upload, gpu, readback } = report.timing_ms;
+    let TimingReport { tune, compile, upload, gpu, readback } = report.timing_ms;
     let mut text = format!("device      {}\n", report.device);
     text += &format!("dispatches  {}\n", report.dispatches);
     text += &tune::told(report.tiles);
@@ -148,9 +160,10 @@ fn told(
             format!("max error   none: expected.output has shape {}\n", expected.shape())
         };
     }
+    let tuning = tune.map(|tune| format!("tune {tune:.1}, ")).unwrap_or_default();
     text += &format!(
-        "time        {:.1} ms: compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",
-        compile + upload + gpu + readback
+        "time        {:.1} ms: {tuning}compile {compile:.1}, upload {upload:.1}, compute {gpu:.1}, readback {readback:.1}\n",
+        tune.unwrap_or_default() + compile + upload + gpu + readback
     );
     let written = [&arguments.output, &arguments.maps, &arguments.profile_trace];
     for path in written.into_iter().flatten() {

@@ -4,9 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::PlanOptions;
-use super::program::{Dispatch, Places, Program};
-use super::rewriting::rewritten;
+use super::program::{Dispatch, Program};
+use super::{Lowered, PlanOptions, lowered};
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
 use crate::graph::Graph;
@@ -63,13 +62,13 @@ impl PlanSummary {
         Self::with_options(graph, profile, &PlanOptions::default())
     }
 
-    /// As [`new`](Self::new), for a plan that prefers the kernels of `options`.
+    /// As [`new`](Self::new), for a plan with `options`: what lies in buffers of the user's is not counted among its own.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), and those of tensors that do not fit their values.
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
-        let graph = rewritten(graph, profile, options)?;
-        let program = Program::new(&graph, profile, options, &Places::new())?;
+        let Lowered { graph, places, .. } = lowered(graph, profile, options)?;
+        let program = Program::new(&graph, profile, options, &places)?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),

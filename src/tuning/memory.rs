@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -18,11 +18,8 @@ const FORMAT: &str = concat!("multihead tiles ", env!("CARGO_PKG_VERSION"));
 /// How every such file begins, of whatever release and whatever became of the rest: it may be written over.
 const BEGINNING: &str = r#"{"format":"multihead tiles "#;
 
-/// A longer file is none of ours.
+/// No more is read, and no longer file written: the oldest choices go.
 const MOST_BYTES: u64 = 1 << 20;
-
-/// More choices than this are not kept; the oldest go.
-const MOST_ENTRIES: usize = 2000;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,7 +62,7 @@ pub(super) fn remember(
     profile: &DeviceProfile,
     choices: &BTreeMap<ProductClass, Tile>,
 ) -> Result<(), Error> {
-    let old = read(path).ok_or_else(|| foreign(path))?;
+    let old = read(path)?;
     if !old.is_empty() && !old.starts_with(BEGINNING.as_bytes()) {
         return Err(foreign(path));
     }
@@ -78,9 +75,7 @@ pub(super) fn remember(
         product,
         tile,
     }));
-    entries.drain(..entries.len().saturating_sub(MOST_ENTRIES));
-    let file = Remembered { format: FORMAT.into(), choices: entries };
-    let text = serde_json::to_string(&file).expect("names and numbers should be JSON");
+    let text = text(entries);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let action = || format!("make the folder {}", folder.display());
         fs::create_dir_all(folder).map_err(|source| Error::Io { action: action(), source }.in_file(path))?;
@@ -93,17 +88,33 @@ fn foreign(path: &Path) -> Error {
     Error::Invalid(sentence.into()).in_file(path)
 }
 
-/// What is in the file, nothing where there is none; `None` for what is no file, cannot be read, or is too long.
-fn read(path: &Path) -> Option<Vec<u8>> {
+/// What the file begins with, nothing where there is none.
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let refused = |source| Error::Io { action: "read".into(), source }.in_file(path);
     match fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(Vec::new()),
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(refused(source)),
+        Ok(about) if about.is_dir() => return Err(refused(ErrorKind::IsADirectory.into())),
         // To open a pipe would wait for whoever writes to it.
-        Ok(about) if about.is_file() => {}
-        _ => return None,
+        Ok(about) if !about.is_file() => return Err(foreign(path)),
+        Ok(_) => {}
     }
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
-    (read.is_ok() && bytes.len() as u64 <= MOST_BYTES).then_some(bytes)
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(refused)
+}
+
+/// The text of a file, of the newest choices if all would be too long.
+fn text(choices: Vec<Entry>) -> String {
+    let mut file = Remembered { format: FORMAT.into(), choices };
+    loop {
+        let text = serde_json::to_string(&file).expect("names and numbers should be JSON");
+        if text.len() as u64 <= MOST_BYTES || file.choices.is_empty() {
+            return text;
+        }
+        // More than one at a time, for each time all is written anew.
+        file.choices.drain(..file.choices.len().div_ceil(8));
+    }
 }
 
 fn entries(bytes: &[u8]) -> Vec<Entry> {
@@ -171,14 +182,15 @@ mod tests {
         let (before, _) = whole.split_once("[{").unwrap();
         let (half, deep, unknown) =
             (&whole[..whole.len() / 2], before.to_owned() + &"[".repeat(100_000), whole.replace("rows", "row"));
-        for damaged in ["", half, &deep, &unknown, &other_release, &impossible] {
+        let long = BEGINNING.to_owned() + &" ".repeat(1 << 20);
+        for damaged in ["", half, &deep, &unknown, &other_release, &impossible, &long] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(recall(&path, &device), BTreeMap::new(), "{damaged:.80}");
             remember(&path, &device, &new).unwrap();
             assert_eq!(recall(&path, &device), new, "{damaged:.80}");
         }
-        let long = format!("{BEGINNING}{}", " ".repeat(1 << 20));
-        for foreign in ["{}", "[1, 2]", "a letter", "\u{0}\u{1}", "[[[[", &long] {
+        let longer = "{".to_owned() + &" ".repeat(1 << 20);
+        for foreign in ["{}", "[1, 2]", "a letter", "\u{0}\u{1}", "[[[[", &longer] {
             fs::write(&path, foreign).unwrap();
             assert_eq!(recall(&path, &device), BTreeMap::new(), "{foreign:.80}");
             let sentence = remember(&path, &device, &new).unwrap_err().to_string();
@@ -193,34 +205,46 @@ mod tests {
     #[test]
     fn what_is_no_file_is_neither_read_nor_written() {
         let (folder, path) = place();
-        let (device, new) = (profile("A", "1"), choices(&[(4, Tile::Wide)]));
-        for place in [folder.path(), Path::new("/dev/zero")] {
-            assert_eq!(recall(place, &device), BTreeMap::new());
-            assert!(remember(place, &device, &new).is_err(), "{}", place.display());
-        }
         fs::write(folder.path().join("cache"), "a file where the folder should be").unwrap();
-        assert_eq!(recall(&path, &device), BTreeMap::new());
-        assert!(remember(&path, &device, &new).is_err());
+        let refusal = |place: &Path| {
+            let (device, new) = (profile("A", "1"), choices(&[(4, Tile::Wide)]));
+            assert_eq!(recall(place, &device), BTreeMap::new());
+            let sentence = remember(place, &device, &new).unwrap_err().to_string();
+            sentence.replace(&folder.path().display().to_string(), "FOLDER")
+        };
+        insta::assert_snapshot!(refusal(folder.path()), @"FOLDER: cannot read: is a directory");
+        insta::assert_snapshot!(refusal(&path), @"FOLDER/cache/tiles.json: cannot read: Not a directory (os error 20)");
+        insta::assert_snapshot!(refusal(Path::new("/dev/zero")), @"/dev/zero: is no file of remembered tiles and stays as it is; remove it, or name another");
     }
 
+    /// However long the names are, what is written can be read.
     #[test]
     fn the_oldest_choices_go() {
         let (_folder, path) = place();
+        let name = |number: usize| format!("adapter {number} {}", "of many words ".repeat(number % 100));
         let of = |number: usize| choices(&[(4, Tile::ALL[number % 4])]);
         let entry = |number: usize| Entry {
-            adapter: format!("adapter {number}"),
+            adapter: name(number),
             backend: "none".into(),
             driver: String::new(),
             product: example(4).class,
             tile: Tile::ALL[number % 4],
         };
-        let full = Remembered { format: FORMAT.into(), choices: (0..MOST_ENTRIES).map(entry).collect() };
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, serde_json::to_string(&full).unwrap()).unwrap();
-        assert_eq!(recall(&path, &profile("adapter 0", "")), of(0));
-        remember(&path, &profile("new", ""), &of(3)).unwrap();
-        let left = ["adapter 0", "adapter 1", "new"].map(|name| recall(&path, &profile(name, "")));
-        assert_eq!(left, [BTreeMap::new(), of(1), of(3)]);
-        assert!(fs::metadata(&path).unwrap().len() < MOST_BYTES / 2);
+        // As many as fit, and then one more.
+        let mut bytes = 0;
+        let fits = |entry: &Entry| {
+            bytes += serde_json::to_string(entry).unwrap().len() as u64 + 1;
+            bytes + 100 <= MOST_BYTES
+        };
+        let full: Vec<_> = (0..5000).map(entry).take_while(fits).collect();
+        let last = full.len() - 1;
+        fs::write(&path, text(full)).unwrap();
+        assert_eq!(recall(&path, &profile(&name(0), "")), of(0));
+        remember(&path, &profile(&name(99), "new"), &of(3)).unwrap();
+        let devices = [profile(&name(0), ""), profile(&name(last), ""), profile(&name(99), "new")];
+        assert_eq!(devices.map(|device| recall(&path, &device)), [BTreeMap::new(), of(last), of(3)]);
+        let length = fs::metadata(&path).unwrap().len();
+        assert!((MOST_BYTES / 2..=MOST_BYTES).contains(&length), "{length}");
     }
 }

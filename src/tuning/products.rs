@@ -129,7 +129,9 @@ mod tests {
     #[test]
     fn a_product_alone_is_of_its_own_class() {
         for product in of(&summary()) {
-            let alone = PlanSummary::new(&product.graph().unwrap(), &DeviceProfile::portable()).unwrap();
+            let graph = product.graph().unwrap();
+            assert_eq!(product.bytes(), graph.values().map(|(_, value)| value.bytes()).sum::<u64>());
+            let alone = PlanSummary::new(&graph, &DeviceProfile::portable()).unwrap();
             let [again] = &of(&alone)[..] else { panic!("one product") };
             assert_eq!((again.class, again.sizes, again.inner), (product.class, product.sizes, product.inner));
         }

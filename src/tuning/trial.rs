@@ -1,5 +1,6 @@
 //! How long a product takes on a device with a tile.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use web_time::Instant;
@@ -7,45 +8,58 @@ use web_time::Instant;
 use super::products::Product;
 use crate::error::Error;
 use crate::gpu::Gpu;
-use crate::graph::{Inputs, Rewriting};
+use crate::graph::{Graph, Inputs, Rewriting};
 use crate::kernels::{Tile, Tiles};
-use crate::plan::{Plan, PlanOptions};
-
-/// Of so many samples the median counts.
-const SAMPLES: usize = 5;
+use crate::plan::{Plan, PlanOptions, Tensor};
 
 /// A sample is as many runs as take about this long, so that submitting and waiting are a small part of it.
-const SAMPLE: Duration = Duration::from_millis(2);
+pub(super) const SAMPLE: Duration = Duration::from_millis(2);
 
 /// Not more runs than this in one submission.
 const MOST_RUNS: u32 = 64;
 
-/// Wall time of one run, of zeros: the median of some samples, after one run to warm up. No sample is begun once all of it
-/// has taken as long as `allowed`.
-pub(super) async fn time(gpu: &Gpu, product: &Product, tile: Tile, allowed: Duration) -> Result<Duration, Error> {
-    let start = Instant::now();
-    let options = PlanOptions {
-        preferred_kernels: vec!["matmul_tiled"],
-        tiles: Tiles::all(tile),
-        rewriting: Rewriting::OFF,
-        ..PlanOptions::default()
-    };
-    let plan = Plan::new(gpu, &product.graph()?, &Inputs::new(), &options).await?;
-    // Drivers finish compiling, and clear new buffers, when they are first used.
-    run(gpu, &plan, 1).await?;
-    let once = run(gpu, &plan, 1).await?;
-    let runs = runs_of(once);
-    let mut samples = vec![once];
-    while samples.len() < SAMPLES && start.elapsed() < allowed {
-        let took = run(gpu, &plan, runs).await? / runs;
-        // Of short runs, one alone is mostly waiting.
-        if samples.len() == 1 && runs > 1 {
-            samples.clear();
+/// Trials of one product, of zeros, with a tile each. All use the same buffers, and read nothing back.
+pub(super) struct Trials<'a> {
+    gpu: &'a Gpu,
+    graph: Graph,
+    tensors: BTreeMap<String, Tensor>,
+    /// With how many runs make a sample.
+    ready: BTreeMap<Tile, (Plan, u32)>,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) async fn new(gpu: &'a Gpu, product: &Product) -> Result<Self, Error> {
+        let graph = product.graph()?;
+        let mut tensors = BTreeMap::new();
+        for (_, value) in graph.values() {
+            let label = format!("mha.tuning {} {}", value.name, value.shape);
+            let (size, usage) = (value.bytes(), wgpu::BufferUsages::STORAGE);
+            let descriptor = wgpu::BufferDescriptor { label: Some(&label), size, usage, mapped_at_creation: false };
+            let buffer = gpu.guarded(&label, |device| device.create_buffer(&descriptor)).await?;
+            tensors.insert(value.name.clone(), Tensor::new(&buffer));
         }
-        samples.push(took);
+        Ok(Self { gpu, graph, tensors, ready: BTreeMap::new() })
     }
-    samples.sort_unstable();
-    Ok(samples[samples.len() / 2])
+
+    /// Wall time of one run: the first time alone, once all is compiled and warm, then the mean of a sample.
+    pub(super) async fn time(&mut self, tile: Tile) -> Result<Duration, Error> {
+        if let Some((plan, runs)) = self.ready.get(&tile) {
+            return Ok(run(self.gpu, plan, *runs).await? / *runs);
+        }
+        let options = PlanOptions {
+            preferred_kernels: vec!["matmul_tiled"],
+            tiles: Tiles::all(tile),
+            tensors: self.tensors.clone(),
+            rewriting: Rewriting::OFF,
+            ..PlanOptions::default()
+        };
+        let plan = Plan::new(self.gpu, &self.graph, &Inputs::new(), &options).await?;
+        // Drivers finish compiling, and clear new buffers, when they are first used.
+        run(self.gpu, &plan, 1).await?;
+        let once = run(self.gpu, &plan, 1).await?;
+        self.ready.insert(tile, (plan, runs_of(once)));
+        Ok(once)
+    }
 }
 
 /// How many runs make a sample.
