@@ -80,7 +80,7 @@ async fn open(choice: &DeviceChoice) -> Result<Device, Error> {
     if let Device::Cpu(CpuReason::NoGpu(reason)) = &device {
         // The error's own advice is for those who asked for a GPU.
         let reason = match reason {
-            Error::NoAdapter { wanted, found } => format!("no usable GPU adapter{wanted}: {found}"),
+            Error::NoAdapter { wanted, found, .. } => format!("no usable GPU adapter{wanted}: {found}"),
             other => other.to_string(),
         };
         print::warning(&format!("{reason}; computing on the CPU"));

@@ -97,14 +97,14 @@ pub enum Error {
     },
 
     /// No adapter fits what was asked for.
-    #[error(
-        "no usable GPU adapter{wanted}: {found}; install a driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1), or compute on the CPU"
-    )]
+    #[error("no usable GPU adapter{wanted}: {found}; {hint}, or compute on the CPU")]
     NoAdapter {
         /// " named \"…\"", or empty.
         wanted: String,
         /// What was found instead.
         found: String,
+        /// What to do, as a clause.
+        hint: &'static str,
     },
 
     /// The device went away; results computed on it are not to be trusted.

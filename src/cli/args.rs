@@ -35,10 +35,14 @@ pub(super) enum Command {
     /// Print the dispatch graph of a case and how a device would work it off; run nothing.
     Plan(PlanArguments),
     /// Feed a causal case's query rows one by one to a KV cache and compare with the one-shot answer; exit 1 if it differs.
-    /// `--rewrite` decides over the projections of the steps too, whose attention always streams; `--fused` over the
-    /// one-shot call alone.
+    #[command(
+        after_help = "`--rewrite` decides over the projections of the steps too, whose attention always streams; `--fused` over the one-shot call alone."
+    )]
     Decode(DecodeArguments),
     /// Verify scenarios of many sizes against the f64 reference, then time them.
+    #[command(
+        after_help = "Printed are: `median ms`, from submitting to done with inputs on the device; `with io`, with upload and readback; `spread`, from the fastest to the slowest; `steps`, dispatches; `cold ms`, compiling and the first run; `record us`, microseconds to record and submit; `MiB`, all buffers and textures alive at once; `max error`, against the f64 reference."
+    )]
     Bench(BenchArguments),
     /// Run an experiment of the book: its table, its picture, its numbers as JSON.
     #[command(subcommand)]
@@ -130,8 +134,9 @@ impl DecodeArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct BenchArguments {
-    /// Which scenarios, separated by commas: P1, P2, P3, C, H, X, G (a call, and a step of a cache), L, W, matmul, and M,
-    /// which takes long and is not among those that run by default.
+    /// Which scenarios, separated by commas: P1, P2, P3, C (C/full, C/causal), H (H/1 to H/64), X, G (a step of a cache;
+    /// G/uncached, a call), L, W, matmul (matmul/512, matmul/1024), and M, which takes long and is not among those that run
+    /// by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) only: Vec<String>,
     /// Which adapter: `auto` or a part of its name.

@@ -237,8 +237,9 @@ fn told(report: &Report<'_>, comparison: &Comparison) -> String {
     text += &format!("work        {} {counted} for each step\n", report.dispatches_per_step);
     text += &format!("time        {:.2} ms for the median step\n", report.ms_per_step);
     text += &format!(
-        "{verdict}        max error {:.1e} against one shot, tolerance {:e}",
-        report.max_error, report.tolerance
+        "{verdict}        max error {:.1e} against one shot, tolerance {}",
+        report.max_error,
+        format!("{:.1e}", report.tolerance).replace(".0e", "e")
     );
     if let (false, Some(worst)) = (report.ok, &comparison.worst) {
         text += &format!("; {worst}");

@@ -24,6 +24,12 @@ struct Report<'a> {
     output: OutputReport<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_error: Option<f64>,
+    /// The tolerance, where the error is beyond it.
+    #[serde(skip)]
+    beyond: Option<f64>,
+    /// How many numbers of the output are infinite or NaN.
+    #[serde(skip)]
+    not_finite: usize,
     timing_ms: TimingReport,
     /// What `--tune` chose.
     #[serde(skip_serializing_if = "<[Choice]>::is_empty")]
@@ -129,7 +135,9 @@ fn report<'a>(arguments: &'a RunArguments, case: &Case, device: &'a Device, comp
             shape: result.output.shape().axes(),
             file: arguments.output.as_deref().map(|path| path.display().to_string()),
         },
+        beyond: comparison.as_ref().filter(|comparison| !comparison.ok).map(|_| case.tolerance()),
         max_error: comparison.map(|comparison| comparison.max_error),
+        not_finite: result.output.data().iter().filter(|number| !number.is_finite()).count(),
         timing_ms: TimingReport {
             tune: tune.map(milliseconds),
             compile: milliseconds(*compile),
@@ -152,10 +160,16 @@ fn told(
     let mut text = format!("device      {}\n", report.device);
     text += &format!("dispatches  {}\n", report.dispatches);
     text += &tune::told(report.tiles);
-    text += &format!("output      {}\n", Shape::from(report.output.shape.to_vec()));
+    text += &format!("output      {}", Shape::from(report.output.shape.to_vec()));
+    text += &match report.not_finite {
+        0 => "\n".into(),
+        1 => ", of which one number is infinite or NaN\n".into(),
+        many => format!(", of which {many} numbers are infinite or NaN\n"),
+    };
     if let (Some(max_error), Some(expected)) = (report.max_error, expected) {
         text += &if expected.shape().axes() == report.output.shape {
-            format!("max error   {max_error:.1e} against expected.output\n")
+            let beyond = report.beyond.map(|tolerance| format!(", beyond the tolerance {tolerance:e}"));
+            format!("max error   {max_error:.1e} against expected.output{}\n", beyond.unwrap_or_default())
         } else {
             format!("max error   none: expected.output has shape {}\n", expected.shape())
         };

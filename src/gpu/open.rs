@@ -74,10 +74,7 @@ impl Gpu {
         let adapter = adapters
             .into_iter()
             .find(|adapter| wanted.as_ref().is_none_or(|wanted| is_named(&adapter.get_info(), wanted)))
-            .ok_or_else(|| Error::NoAdapter {
-                wanted: wanted.map_or(String::new(), |wanted| format!(" named \"{wanted}\"")),
-                found: if names.is_empty() { "none was found".into() } else { format!("found {}", names.join(", ")) },
-            })?;
+            .ok_or_else(|| no_adapter(wanted, &names))?;
         Self::on_adapter(&adapter, options.limits).await
     }
 
@@ -115,6 +112,16 @@ impl Gpu {
             pipelines: Arc::new(Mutex::new(HashMap::new())),
         })
     }
+}
+
+fn no_adapter(wanted: Option<String>, names: &[String]) -> Error {
+    let (found, hint) = if names.is_empty() {
+        const INSTALL: &str = "install a driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1)";
+        ("none was found".into(), INSTALL)
+    } else {
+        (format!("found {}", names.join(", ")), "say a part of one of these names")
+    };
+    Error::NoAdapter { wanted: wanted.map_or(String::new(), |wanted| format!(" named \"{wanted}\"")), found, hint }
 }
 
 /// What kernels use where they find it.
