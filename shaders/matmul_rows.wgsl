@@ -9,11 +9,12 @@
 // up, always in the same order.
 // Chosen on GPUs for products of up to 8 rows, which a step of decoding has; on CPU adapters a barrier costs too much.
 // Workgroup memory: 256 words for each row, 8 KiB at most.
-// Arithmetic intensity: 2·M operations a loaded word of `rhs`; `lhs` stays in the caches.
+// Arithmetic intensity: 2·M operations a loaded word of `rhs`, 4·M where it is stored as halves; `lhs` stays in caches.
 
 // Constants
 override TRANSPOSE_RHS: bool = false;
 override SKIP_HIDDEN: bool = false;
+override HALVES: bool = true;
 const LANES: u32 = 256u;
 // Of one workgroup; and columns of one that reads `rhs` transposed, whose slices are as many as the other's columns.
 const COLUMNS: u32 = 32u;
@@ -58,7 +59,8 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> lhs: array<f32>;
-@group(0) @binding(2) var<storage, read> rhs: array<f32>;
+// Bits of f32, or two halves to a word.
+@group(0) @binding(2) var<storage, read> rhs: array<u32>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
@@ -88,6 +90,14 @@ fn rhs_place(rhs_start: u32, k: u32, col: u32) -> u32 {
         return rhs_start + col * params.rhs_row_stride + k;
     }
     return rhs_start + k * params.rhs_row_stride + col;
+}
+
+fn load_rhs(place: u32) -> f32 {
+    if HALVES {
+        let pair = unpack2x16float(rhs[place >> 1u]);
+        return select(pair.x, pair.y, (place & 1u) != 0u);
+    }
+    return bitcast<f32>(rhs[place]);
 }
 
 @compute @workgroup_size(LANES)
@@ -121,7 +131,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         var words: array<f32, STEPS>;
         for (var s = 0u; s < STEPS; s++) { // unroll
             let k = first + s * slices;
-            words[s] = rhs[rhs_place(rhs_start, min(k, params.inner - 1u), col)];
+            words[s] = load_rhs(rhs_place(rhs_start, min(k, params.inner - 1u), col));
         }
         for (var s = 0u; s < STEPS; s++) { // unroll
             let k = first + s * slices;

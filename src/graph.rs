@@ -36,6 +36,7 @@ pub use op::{
 pub use rewrite::{Fuse, Rewriting};
 pub(crate) use split::Split;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::Error;
@@ -151,6 +152,12 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// The same graph with some of its parameters, or of what is packed of them, stored as halves.
+    pub(crate) fn with_halves(mut self, halves: &BTreeSet<ValueId>) -> Self {
+        halves.iter().for_each(|id| self.values[id.0].dtype = DType::F16);
+        self
+    }
+
     /// The value that `id` names.
     ///
     /// # Panics

@@ -17,7 +17,7 @@ pub(crate) mod attention;
 mod copy;
 mod dropout;
 mod masks;
-mod matmul;
+pub(crate) mod matmul;
 mod matmul_texels;
 mod matmul_tiles;
 mod merge_partials;

@@ -6,9 +6,9 @@
 use super::params::params;
 use super::shader::shader;
 use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_texels, size, wrapped};
-use crate::gpu::AdapterKind;
-use crate::graph::Matmul;
+use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
+use crate::graph::{DType, Matmul};
 
 params! {
     struct Params {
@@ -44,7 +44,7 @@ params! {
 
 pub(super) static KERNELS: [Kernel; 5] = [
     kernel(TILED, shader!("matmul_tiled")),
-    kernel(ROWS, shader!("matmul_rows")),
+    Kernel { overrides: &["TRANSPOSE_RHS", "SKIP_HIDDEN", "HALVES"], ..kernel(ROWS, shader!("matmul_rows")) },
     kernel("matmul_register", shader!("matmul_register")),
     kernel("matmul_register_vec4", shader!("matmul_register_vec4")),
     Kernel {
@@ -113,6 +113,13 @@ impl Sizes {
 pub(super) fn places(matrices: &Matrices) -> [u32; 4] {
     let Matrices { num_heads, entry_stride, head_stride, row_stride, .. } = *matrices;
     [size(num_heads), wrapped(entry_stride as u64), size(head_stride), size(row_stride)]
+}
+
+/// Whether a product's right operand may be stored as 16-bit floats: it has few rows, and loads are what takes its time.
+pub(crate) fn reads_halves(rows: usize, profile: &DeviceProfile, preferred: &[&'static str]) -> bool {
+    let own = preferred.iter().find(|&&name| KERNELS.iter().any(|kernel| kernel.name == name));
+    let is_wanted = own.map_or(profile.kind != AdapterKind::Cpu, |&name| name == ROWS);
+    (1..=FEW_ROWS).contains(&rows) && is_wanted
 }
 
 fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
@@ -186,15 +193,21 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         matrices: [graph.lhs_matrices(op), graph.rhs_matrices(op)],
         starts: [lhs_base, rhs_base, size(block.cols.start)],
     };
-    let kernel = choose(&sizes, request);
+    let halves = graph.value(op.rhs).dtype == DType::F16;
+    // No other kernel reads them.
+    let kernel = if halves { ROWS } else { choose(&sizes, request) };
     let Form { text_constants, sides, rounds, lanes_across } = form(kernel, op, &sizes, request);
     let [batches, rows, cols] = block.sizes();
     let tiles = rows.div_ceil(sides[0]) as u64 * cols.div_ceil(sides[1]) as u64;
     let workgroups = fold(tiles * batches as u64, request.profile);
     let params = Params { lanes_across: size(lanes_across), grid_width: workgroups[0], ..params(op, &sizes, request) };
+    let mut constants = vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)];
+    if kernel == ROWS {
+        constants.push(("HALVES", halves));
+    }
     Launch {
         kernel: Chosen::Ours(kernel),
-        constants: vec![("TRANSPOSE_RHS", op.transpose_rhs), ("SKIP_HIDDEN", op.skip_hidden)],
+        constants,
         text_constants,
         rounds,
         params: bytemuck::bytes_of(&params).to_vec(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{PlanOptions, Tensor};
 use crate::error::Error;
 use crate::gpu::{AdapterKind, DeviceProfile};
-use crate::graph::{Attention, Fuse, Graph, Scores, Split, ValueId};
+use crate::graph::{Attention, Fuse, Graph, Node, Op, Scores, Source, Split, ValueId};
 use crate::kernels::{self, texels};
 
 /// Scores of wide heads are stored up to this size.
@@ -24,6 +24,34 @@ pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOp
     let users: BTreeSet<String> = options.tensors.keys().cloned().collect();
     let joined = fused.side_by_side(&|graph, id| can_stay_joined(graph, id, &users, profile))?;
     joined.packed(&users, profile.max_binding_bytes)
+}
+
+/// Parameters, and what is packed of them, that are stored as halves: right operands of nothing but products of few rows.
+pub(super) fn halves(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> BTreeSet<ValueId> {
+    let reads_halves = |node: &Node, id: ValueId| match &node.op {
+        Op::Matmul(op) => {
+            let [_, rows, _] = graph.space(node);
+            let is_right = op.rhs == id && op.lhs != id && op.bias != Some(id);
+            is_right && kernels::matmul::reads_halves(rows, profile, &options.preferred_kernels)
+        }
+        _ => false,
+    };
+    let could = |id: ValueId| {
+        let value = graph.value(id);
+        let known = match value.source {
+            Source::Parameter => true,
+            Source::Node(index) => graph.nodes()[index].is_packing(),
+            Source::Input => false,
+        };
+        let reads = |node: &&Node| !node.is_packing() && node.op.operands().contains(&Some(id));
+        let mut readers = graph.nodes().iter().filter(reads).peekable();
+        let elsewhere = options.tensors.contains_key(&value.name) || graph.outputs().contains(&id);
+        known && !elsewhere && readers.peek().is_some() && readers.all(|node| reads_halves(node, id))
+    };
+    if !options.half_weights {
+        return BTreeSet::new();
+    }
+    graph.values().map(|(id, _)| id).filter(|&id| could(id)).collect()
 }
 
 fn check_names(preferred: &[&'static str]) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::graph::{Graph, HostValue, Op, Value, ValueId};
+use crate::graph::{DType, Graph, HostValue, Op, Value, ValueId};
 use crate::reference::{Part, pack};
 
 /// Words to a piece, where a buffer is filled piece by piece.
@@ -51,6 +51,16 @@ pub(super) fn constants<'a>(
         Some((node.output, Cow::Owned(pack(&parts, inner))))
     });
     packed.chain(given.iter().map(|(&id, &data)| (id, Cow::Borrowed(data)))).collect()
+}
+
+/// Hands a constant to the queue, rounded where its value is stored as halves.
+pub(super) fn write_constant(queue: &wgpu::Queue, buffer: &wgpu::Buffer, dtype: DType, words: &[f32]) {
+    if dtype == DType::F16 {
+        let halves: Vec<_> = words.iter().map(|&word| half::f16::from_f32(word)).collect();
+        queue.write_buffer(buffer, 0, bytemuck::cast_slice(&paired(&halves)));
+    } else {
+        queue.write_buffer(buffer, 0, bytemuck::cast_slice(words));
+    }
 }
 
 /// Fills a buffer with one word.
