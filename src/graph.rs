@@ -154,7 +154,9 @@ pub struct Graph {
 impl Graph {
     /// The same graph with some of its parameters, or of what is packed of them, stored as halves.
     pub(crate) fn with_halves(mut self, halves: &BTreeSet<ValueId>) -> Self {
-        halves.iter().for_each(|id| self.values[id.0].dtype = DType::F16);
+        for id in halves {
+            self.values[id.0].dtype = DType::F16;
+        }
         self
     }
 
