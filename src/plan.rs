@@ -27,7 +27,7 @@ pub use tensor::Tensor;
 
 use crate::error::Error;
 use crate::gpu::{DeviceProfile, Gpu, Pipeline};
-use crate::graph::{Graph, Inputs, Rewriting, Source, ValueId};
+use crate::graph::{Fuse, Graph, Inputs, Rewriting, Source, ValueId};
 use crate::kernels::Tiles;
 use crate::shape::HostTensor;
 use bind::{Buffers, Tensors};
@@ -147,11 +147,10 @@ impl Plan {
     /// does not fit the device, found before anything is allocated; [`Error::Invalid`] where tensors lie on each other
     /// and a run would need what it has written over; [`Error::Gpu`] where the driver refuses an object.
     pub async fn new(gpu: &Gpu, graph: &Graph, parameters: &Inputs<'_>, options: &PlanOptions) -> Result<Self, Error> {
-        let Lowered { graph, laid, places } = lowered(graph, gpu.profile(), options)?;
+        let Lowered { graph, laid, places, program } = lowered(graph, gpu.profile(), options)?;
         let tensors: Tensors = laid.iter().map(|laid| (laid.id, laid.tensor.clone())).collect();
         let users: BTreeSet<ValueId> = places.keys().copied().collect();
         let parameters = parameters.of(&graph, Source::Parameter, &users)?;
-        let program = Program::new(&graph, gpu.profile(), options, &places)?;
         overlap::check(&graph, &program.dispatches, &laid)?;
         let buffers = Buffers::new(gpu, &graph, &program, &tensors, &places).await?;
         let mut steps = Vec::with_capacity(program.dispatches.len());
@@ -294,20 +293,36 @@ impl Plan {
     }
 }
 
-/// A graph as it is computed, and where the user's tensors lie.
+/// A graph as it is computed, where the user's tensors lie, and what is dispatched.
 struct Lowered<'a> {
     graph: Graph,
     laid: Vec<Laid<'a>>,
     places: Places,
+    program: Program,
 }
 
-/// Copies what has gaps and rewrites the rest as the device gains by it.
+/// Copies what has gaps and rewrites the rest as the device gains by it. What does not fit the device streaming may fit it
+/// with stored scores.
 fn lowered<'a>(source: &'a Graph, profile: &DeviceProfile, options: &'a PlanOptions) -> Result<Lowered<'a>, Error> {
     for (name, tensor) in &options.tensors {
         tensor.check(tensor::value_named(source, name)?.1)?;
     }
+    let streamed = lowered_by(source, profile, options, options.rewriting);
+    if options.rewriting.fuse == Fuse::Off || !matches!(streamed, Err(Error::LimitExceeded { .. })) {
+        return streamed;
+    }
+    lowered_by(source, profile, options, Rewriting { fuse: Fuse::Off, ..options.rewriting }).or(streamed)
+}
+
+fn lowered_by<'a>(
+    source: &'a Graph,
+    profile: &DeviceProfile,
+    options: &'a PlanOptions,
+    rewriting: Rewriting,
+) -> Result<Lowered<'a>, Error> {
     let strided = options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
-    let graph = rewriting::rewritten(&source.with_strides(&strided.collect())?, profile, options)?;
+    let source_strided = source.with_strides(&strided.collect())?;
+    let graph = rewriting::rewritten(&source_strided, profile, &PlanOptions { rewriting, ..options.clone() })?;
     let halves = rewriting::halves(&graph, profile, options);
     let graph = graph.with_halves(&halves);
     let laid = |(name, tensor): (&String, &'a Tensor)| {
@@ -317,7 +332,8 @@ fn lowered<'a>(source: &'a Graph, profile: &DeviceProfile, options: &'a PlanOpti
     let laid: Vec<_> = options.tensors.iter().map(laid).collect::<Result<_, Error>>()?;
     let place = |tensor: &Tensor| Place { offset: tensor.offset(), end: tensor.end() };
     let places = laid.iter().map(|laid| (laid.id, place(laid.tensor))).collect();
-    Ok(Lowered { graph, laid, places })
+    let program = Program::new(&graph, profile, options, &places)?;
+    Ok(Lowered { graph, laid, places, program })
 }
 
 /// Records dispatches as one compute pass.

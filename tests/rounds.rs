@@ -5,7 +5,7 @@
 mod support;
 
 use multihead::{
-    AttentionConfig, AttentionInputs, Device, Fuse, Gpu, HostTensor, Mask, MultiHeadAttention, PlanOptions,
+    AttentionConfig, AttentionInputs, CallShape, Device, Fuse, Gpu, HostTensor, Mask, MultiHeadAttention, PlanOptions,
     PlanSummary, Rewriting, Training,
 };
 use support::{first_difference, gpu, random};
@@ -132,6 +132,31 @@ fn attention_from_texels_streams_as_many_keys_as_it_is_granted() {
         ("attention_texels_wide", 128, false, true),
     ] {
         Call { bias, dropout, ..Call::streamed(kernel, head_dim) }.check(&gpu);
+    }
+}
+
+/// A kernel that would go round too often is no reason to refuse what can be computed with stored scores.
+#[test]
+fn what_cannot_stream_is_granted_with_stored_scores() {
+    let gpu = gpu();
+    for (batch, num_queries, num_keys, num_heads, head_dim) in [
+        (1, 100, 65_537, 1, 64),
+        (1, 100, 120_000, 1, 64),
+        (2, 100, 32_772, 1, 64),
+        (1, 32, 20_000, 2, 128),
+        (2, 7, 38_056, 4, 64),
+        (1, 3, 14_780, 1, 512),
+    ] {
+        let layer = MultiHeadAttention::core(AttentionConfig::new(num_heads)).unwrap();
+        let width = num_heads * head_dim;
+        let query = CallShape::self_attention([batch, num_queries, width]);
+        let call = CallShape { key: Some([batch, num_keys, width].into()), causal: true, ..query };
+        let graph = layer.graph(&call, false).unwrap();
+        for fuse in [Fuse::Auto, Fuse::On, Fuse::Off] {
+            let options = PlanOptions { rewriting: Rewriting { pack: true, fuse }, ..PlanOptions::default() };
+            let summary = PlanSummary::with_options(&graph, gpu.profile(), &options);
+            assert!(summary.is_ok(), "{num_keys} keys, {fuse:?}: {}", summary.unwrap_err());
+        }
     }
 }
 

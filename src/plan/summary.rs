@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::program::{Dispatch, Program};
+use super::program::Dispatch;
 use super::{Lowered, PlanOptions, lowered};
 use crate::error::Error;
 use crate::gpu::DeviceProfile;
@@ -67,8 +67,7 @@ impl PlanSummary {
     /// # Errors
     /// As [`new`](Self::new), and those of tensors that do not fit their values.
     pub fn with_options(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Self, Error> {
-        let Lowered { graph, places, .. } = lowered(graph, profile, options)?;
-        let program = Program::new(&graph, profile, options, &places)?;
+        let Lowered { graph, program, .. } = lowered(graph, profile, options)?;
         Ok(Self {
             profile: profile.clone(),
             flops: graph.flops(),
