@@ -1,5 +1,5 @@
-//! Puts the shaders where `src/kernels` includes them from: as they are, or without their comments for a page, which would
-//! load ten thousand bytes more of them.
+//! Puts the shaders where `src/kernels` includes them from: as they are; or, for a page, which would load ten thousand bytes
+//! more of them, without their comments, and without the text of those that are for llvmpipe alone.
 
 use std::path::Path;
 use std::{env, fs, io};
@@ -13,7 +13,13 @@ fn main() -> io::Result<()> {
     for entry in fs::read_dir("shaders")? {
         let entry = entry?;
         let text = fs::read_to_string(entry.path())?;
-        let text = if for_pages { without_comments(&text) } else { text };
+        // Only llvmpipe is given kernels that read textures (src/kernels/texels.rs), and no browser computes on it.
+        let is_for_llvmpipe = entry.file_name().to_string_lossy().contains("texels");
+        let text = match (for_pages, is_for_llvmpipe) {
+            (false, _) => text,
+            (true, false) => without_comments(&text),
+            (true, true) => String::new(),
+        };
         fs::write(folder.join(entry.file_name()), text)?;
     }
     Ok(())

@@ -45,7 +45,7 @@ pub struct Kernel {
     pub name: &'static str,
     /// The op it computes.
     pub op: &'static str,
-    /// Its text; on wasm without comments.
+    /// Its text; on wasm without comments, and empty where only Mesa's llvmpipe takes the kernel.
     pub wgsl: &'static str,
     /// What is bound from binding 1 on.
     pub slots: &'static [Slot],
