@@ -11,7 +11,8 @@
 // keysᵀ, 16 words of a head at a time, then weights · values, 16 keys at a time.
 // One invocation = 4×4 scores of a tile, rows LANES_DOWN and keys LANES_ACROSS apart, and its four rows' sums of every
 // 16th column: at most 48 numbers that stay in registers.
-// Chosen on GPUs: no features, at most 256 invocations. Neighbouring invocations load neighbouring words.
+// Chosen on GPUs, and where attention_row would go round too often: no features, at most 256 invocations. Neighbouring
+// invocations load neighbouring words.
 // Workgroup memory: 4,160 bytes of rows, 4,160 to 8,192 of keys or values. Where invocations side by side write a
 // column, rows of the tile are padded by one word, so that they fall into different banks.
 // Arithmetic intensity: a loaded word of a key or a value meets 64 rows. 16 products for 8 words of a tile; for the

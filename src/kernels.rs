@@ -13,7 +13,8 @@
 
 mod append_key;
 mod append_rows;
-pub(crate) mod attention;
+mod attention;
+pub(crate) mod attention_forms;
 mod copy;
 mod dropout;
 mod masks;

@@ -49,8 +49,8 @@ pub struct PlanOptions {
     /// GPUs; elsewhere nothing changes. A weight beyond 65,504 becomes infinite, one below 2⁻¹⁴ may become 0. By default
     /// nothing is rounded.
     pub half_weights: bool,
-    /// Which tile `matmul_tiled` takes for which products: the same bits, sooner or later. By default the first for all;
-    /// [`Tuning`](crate::tuning::Tuning) measures.
+    /// Which tile `matmul_tiled` takes for which products: the same bits, sooner or later. By default
+    /// [`Tile::usual`](crate::kernels::Tile::usual); [`Tuning`](crate::tuning::Tuning) measures.
     pub tiles: Tiles,
     /// Inputs, parameters and outputs, by name, that lie in buffers of the user's.
     pub tensors: BTreeMap<String, Tensor>,
@@ -322,7 +322,7 @@ fn lowered_by<'a>(
 ) -> Result<Lowered<'a>, Error> {
     let strided = options.tensors.iter().filter_map(|(name, tensor)| Some((name.clone(), tensor.strides()?.clone())));
     let source_strided = source.with_strides(&strided.collect())?;
-    let graph = rewriting::rewritten(&source_strided, profile, &PlanOptions { rewriting, ..options.clone() })?;
+    let graph = rewriting::rewritten(&source_strided, profile, options, rewriting)?;
     let halves = rewriting::halves(&graph, profile, options);
     let graph = graph.with_halves(&halves);
     let laid = |(name, tensor): (&String, &'a Tensor)| {

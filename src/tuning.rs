@@ -55,8 +55,8 @@ pub struct Tuning {
     pub candidates: Option<Vec<Tile>>,
 }
 
-/// The tiles worth measuring on a device, the one that is taken without measuring first. On a CPU adapter there are none:
-/// to compile them takes longer than the fastest would save.
+/// The tiles worth measuring on a device. On a CPU adapter there are none: to compile them takes longer than the fastest
+/// would save.
 #[must_use]
 pub fn candidates(profile: &DeviceProfile) -> &'static [Tile] {
     match profile.kind {
@@ -142,7 +142,7 @@ impl Tuning {
         let choice = |product: &Product| {
             let found = measured.get(&product.class).map(|best| (best.tile, Origin::Measured));
             let found = found.or_else(|| remembered.get(&product.class).map(|&tile| (tile, Origin::Remembered)));
-            let (tile, origin) = found.unwrap_or_else(|| (product.usual(gpu.profile().kind), Origin::Static));
+            let (tile, origin) = found.unwrap_or((product.usual, Origin::Static));
             Choice { outputs: product.outputs.clone(), tile, origin }
         };
         let choices: Vec<_> = products.iter().map(choice).collect();

@@ -36,13 +36,12 @@ fn forced() -> Tuning {
 }
 
 #[test]
-fn candidates_are_few_and_begin_with_what_is_taken_anyway() {
+fn candidates_are_few() {
     let of = |kind| candidates(&DeviceProfile { kind, ..DeviceProfile::portable() });
     assert!(of(AdapterKind::Cpu).is_empty());
     for kind in [AdapterKind::Other, AdapterKind::VirtualGpu, AdapterKind::IntegratedGpu, AdapterKind::DiscreteGpu] {
         let tiles = of(kind);
         assert!((2..=4).contains(&tiles.len()), "{kind}: {tiles:?}");
-        assert_eq!(tiles[0], Tile::Square64, "of a small product");
     }
     assert!(BUDGET <= Duration::from_millis(300));
 }

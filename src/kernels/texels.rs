@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{attention, matmul, matmul_texels, transpose};
+use super::{attention_forms, matmul, matmul_texels, transpose};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
 use crate::graph::schedule::InTextures;
@@ -104,7 +104,7 @@ pub(crate) fn could_stream(kernel: &str, graph: &Graph, op: &Attention, profile:
         && in_fours(scores.key, scores.num_kv_heads)
         && in_fours(op.value, scores.num_kv_heads)
         && graph.value(scores.key.tensor).shape.axes()[1] > 0
-        && attention::rounds(kernel, graph, op) <= super::most_rounds(profile)
+        && attention_forms::rounds(kernel, graph, op) <= super::most_rounds(profile)
 }
 
 /// Whether unrolled text is worth compiling for an attention of this many operations.
@@ -146,7 +146,7 @@ impl Question<'_> {
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
             Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),
             Op::Attention(op) => {
-                let name = attention::from_texels(self.graph, op, self.profile, self.preferred);
+                let name = attention_forms::from_texels(self.graph, op, self.profile, self.preferred);
                 (name, could_stream(name, self.graph, op, self.profile))
             }
             _ => return false,

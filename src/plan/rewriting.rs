@@ -5,20 +5,25 @@ use std::collections::BTreeSet;
 use super::{PlanOptions, Tensor};
 use crate::error::Error;
 use crate::gpu::{AdapterKind, DeviceProfile};
-use crate::graph::{Attention, Fuse, Graph, Node, Op, Scores, Source, Split, ValueId};
+use crate::graph::{Attention, Fuse, Graph, Node, Op, Rewriting, Scores, Source, Split, ValueId};
 use crate::kernels::{self, texels};
 
 /// Scores of wide heads are stored up to this size.
 const MOST_SCORE_BYTES: u64 = 32 << 20;
 
-/// The graph as it is computed on a device of this profile.
-pub(super) fn rewritten(graph: &Graph, profile: &DeviceProfile, options: &PlanOptions) -> Result<Graph, Error> {
+/// The graph as it is computed on a device of this profile, by `rewriting` instead of that of the options.
+pub(super) fn rewritten(
+    graph: &Graph,
+    profile: &DeviceProfile,
+    options: &PlanOptions,
+    rewriting: Rewriting,
+) -> Result<Graph, Error> {
     graph.check_outputs()?;
     check_names(&options.preferred_kernels)?;
-    let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, options);
+    let fuse = |graph: &Graph, attention: &Attention| fuses(graph, attention, profile, (options, rewriting.fuse));
     let fused = graph.fused(&fuse)?;
     let fused = fused.shared_out(&|graph, attention| splits(graph, attention, profile, options))?;
-    if !options.rewriting.pack {
+    if !rewriting.pack {
         return Ok(fused);
     }
     let users: BTreeSet<String> = options.tensors.keys().cloned().collect();
@@ -64,18 +69,18 @@ fn check_names(preferred: &[&'static str]) -> Result<(), Error> {
     }
 }
 
-fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options: &PlanOptions) -> bool {
+fn fuses(graph: &Graph, attention: &Attention, profile: &DeviceProfile, (options, fuse): (&PlanOptions, Fuse)) -> bool {
     let asks_weights = graph.outputs().iter().any(|&id| graph.is_softmax(id));
     let gains = match profile.kind {
         AdapterKind::Cpu => gains_on_llvmpipe(graph, attention, profile),
         _ => true,
     };
-    let wanted = match options.rewriting.fuse {
+    let wanted = match fuse {
         Fuse::Off => false,
         Fuse::On => true,
         Fuse::Auto => gains && !asks_weights && !writes_what_it_reads(graph, attention, options),
     };
-    wanted && sees_all_keys(graph, attention, profile) && kernels::attention::streams(graph, attention, profile)
+    wanted && sees_all_keys(graph, attention, profile) && kernels::attention_forms::streams(graph, attention, profile)
 }
 
 /// Whether products can take heads from a tensor that joins them, or put them there: one binding can hold a batch entry of
@@ -101,8 +106,8 @@ fn splits(graph: &Graph, attention: &Attention, profile: &DeviceProfile, options
 /// Other CPU adapters have not been seen to gain: barriers are slow there, and so is to compile what has none.
 fn gains_on_llvmpipe(graph: &Graph, attention: &Attention, profile: &DeviceProfile) -> bool {
     let flops = graph.attention_flops(attention);
-    let little = flops <= texels::LITTLE_FLOPS && kernels::attention::goes_by_rows(graph, attention, profile);
-    let from_texels = kernels::attention::from_texels(graph, attention, profile, &[]);
+    let little = flops <= texels::LITTLE_FLOPS && kernels::attention_forms::goes_by_rows(graph, attention, profile);
+    let from_texels = kernels::attention_forms::from_texels(graph, attention, profile, &[]);
     let much = texels::could_stream(from_texels, graph, attention, profile) && texels::repays(flops);
     texels::lanes(profile) > 0 && (little || (much && !scores_are_cheaper(graph, attention)))
 }
@@ -114,7 +119,7 @@ fn scores_are_cheaper(graph: &Graph, attention: &Attention) -> bool {
     let num_scores = [sizes.batch, sizes.num_heads, sizes.num_queries, sizes.num_keys];
     let bytes = num_scores.iter().fold(4_u64, |bytes, &size| bytes.saturating_mul(size as u64));
     let value_dim = attention.value.count / attention.scores.num_kv_heads;
-    value_dim > kernels::attention::WIDEST_PART && bytes <= MOST_SCORE_BYTES
+    value_dim > kernels::attention_forms::WIDEST_PART && bytes <= MOST_SCORE_BYTES
 }
 
 /// Whether an output lies in the buffer of what the attention reads: one dispatch may not do both, many may.

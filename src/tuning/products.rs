@@ -1,7 +1,6 @@
 //! The products of a plan among whose tiles there is a choice.
 
 use crate::error::Error;
-use crate::gpu::AdapterKind;
 use crate::graph::{DType, Graph, GraphBuilder, Matmul, Op};
 use crate::kernels::{ProductClass, Tile};
 use crate::plan::PlanSummary;
@@ -19,6 +18,8 @@ pub(super) struct Product {
     /// Left matrices to a right one.
     group: usize,
     has_bias: bool,
+    /// The tile that it takes unmeasured.
+    pub(super) usual: Tile,
     /// Of the largest, and of all together.
     flops: [u64; 2],
 }
@@ -34,7 +35,8 @@ pub(super) fn of(summary: &PlanSummary) -> Vec<Product> {
         // A block may end in the middle of a group.
         let group = if step.shape[0].is_multiple_of(op.group) { op.group } else { 1 };
         let (sizes, has_bias, flops) = (step.shape, op.bias.is_some(), [step.flops; 2]);
-        let new = Product { class, outputs: vec![step.output.clone()], sizes, inner, group, has_bias, flops };
+        let usual = Tile::usual(sizes, summary.profile.kind);
+        let new = Product { class, outputs: vec![step.output.clone()], sizes, inner, group, has_bias, usual, flops };
         match products.iter_mut().find(|product| product.class == class) {
             Some(known) => known.join(new),
             None => products.push(new),
@@ -54,11 +56,6 @@ impl Product {
         }
         self.outputs = outputs;
         self.flops[1] = all;
-    }
-
-    /// The tile that it takes unmeasured.
-    pub(super) fn usual(&self, kind: AdapterKind) -> Tile {
-        Tile::usual(self.sizes, kind)
     }
 
     /// Bytes of its operands and of what it writes.
@@ -92,13 +89,14 @@ pub(super) fn example(rows: usize) -> Product {
     let op = Matmul::of(lhs, lhs);
     let class = ProductClass::of(&op, [1, rows, 4], 8);
     let outputs = vec![format!("out{rows}")];
-    Product { class, outputs, sizes: [1, rows, 4], inner: 8, group: 1, has_bias: false, flops: [1, 1] }
+    let usual = Tile::Square64;
+    Product { class, outputs, sizes: [1, rows, 4], inner: 8, group: 1, has_bias: false, usual, flops: [1, 1] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::DeviceProfile;
+    use crate::gpu::{AdapterKind, DeviceProfile};
 
     /// Three projections, one of them apart in kind, and a larger product.
     fn summary() -> PlanSummary {
