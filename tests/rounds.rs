@@ -1,5 +1,6 @@
-//! Each kernel at the most keys that its plan grants it: llvmpipe ends loops after 65,535 rounds without a word, and what is
-//! counted wrong is computed wrong. Needs any adapter; elsewhere a plan grants any number, and some thousand are tried.
+//! Kernels that go along the keys, at the most keys that a plan grants them: llvmpipe ends loops after 65,535 rounds
+//! without a word, and what is counted wrong is computed wrong. Needs any adapter; elsewhere a plan grants any number, and
+//! some thousand are tried.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod support;
