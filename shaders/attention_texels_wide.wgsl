@@ -170,7 +170,7 @@ fn texel(word: u32) -> vec2<u32> {
     return vec2<u32>((word / 4u) & TEXEL_ROW_MASK, (word / 4u) >> TEXEL_ROW_LOG2);
 }
 
-// --- Where heads start: the same text in both ---
+// --- Where heads start: the same text in all ---
 
 // Where a row's query starts, and where key 0 of a head and value 0 of a group of four columns do.
 fn query_line(entry: u32, row: Row) -> u32 {

@@ -10,8 +10,8 @@ mod support;
 use std::collections::BTreeSet;
 
 use multihead::{Fuse, Mask, PlanOptions, PlanSummary, Rewriting, Training, kernels};
-use support::gpu;
 use support::layers::Spec;
+use support::{gpu, reads_texels};
 
 /// Bytes of machine code that this process made itself: executable, and of no file.
 fn compiled_bytes() -> u64 {
@@ -51,7 +51,7 @@ fn a_second_run_compiles_nothing() {
         inputs.training = Some(Training { dropout: 0.1, seed: 1, step: 1, returns_dropped: false });
         for (rewriting, with_weights) in [(Rewriting::OFF, true), (fused, true), (fused, false)] {
             // What attention reads from texels is written there by products.
-            let preferred_kernels = vec![kernel, if kernel.contains("texels") { "matmul_texels" } else { kernel }];
+            let preferred_kernels = vec![kernel, if reads_texels(kernel) { "matmul_texels" } else { kernel }];
             let options = PlanOptions { rewriting, preferred_kernels, ..PlanOptions::default() };
             let call = inputs.call_shape();
             let graph = layer.graph(&call, with_weights).unwrap();

@@ -17,8 +17,14 @@ fn training(dropout: f64) -> Training {
 
 /// Every way to compute: by single ops, and by each kernel that streams.
 fn ways() -> Vec<(&'static str, PlanOptions)> {
-    let kernels =
-        ["attention_row", "attention_tiled", "attention_texels", "attention_texels_wide", "partial_attention"];
+    let kernels = [
+        "attention_row",
+        "attention_tiled",
+        "attention_texels",
+        "attention_texels_wide",
+        "attention_panels",
+        "partial_attention",
+    ];
     let streams = |kernel| PlanOptions {
         rewriting: Rewriting { pack: true, fuse: Fuse::On },
         preferred_kernels: vec![kernel],

@@ -13,7 +13,7 @@ use support::layers::Spec;
 use support::{gpu, portable_gpu, random};
 
 /// Ways of computing a graph that end in different kernels.
-fn ways() -> [PlanOptions; 5] {
+fn ways() -> [PlanOptions; 6] {
     let plain = Rewriting { pack: false, fuse: Fuse::Off };
     let fused = Rewriting { pack: true, fuse: Fuse::On };
     let preferring = |kernels: &[&'static str], rewriting| PlanOptions {
@@ -27,6 +27,7 @@ fn ways() -> [PlanOptions; 5] {
         preferring(&["matmul_tiled", "attention_tiled"], fused),
         preferring(&["matmul_texels", "attention_texels"], fused),
         preferring(&["matmul_texels", "attention_texels_wide"], fused),
+        preferring(&["matmul_texels", "attention_panels"], fused),
     ]
 }
 

@@ -131,6 +131,9 @@ fn attention_from_texels_streams_as_many_keys_as_it_is_granted() {
         ("attention_texels", 16, false, true),
         ("attention_texels_wide", 32, false, false),
         ("attention_texels_wide", 128, false, true),
+        ("attention_panels", 8, false, false),
+        ("attention_panels", 16, true, true),
+        ("attention_panels", 64, false, false),
     ] {
         Call { bias, dropout, ..Call::streamed(kernel, head_dim) }.check(&gpu);
     }

@@ -243,8 +243,8 @@ fn attentions_from_texels_share_one_text_for_where_heads_start() {
     let texts: Vec<_> = kernels::all()
         .filter_map(|kernel| between(kernel, "// --- Where heads start", "// --- End of where"))
         .collect();
-    assert!(texts.len() == 2 && texts[0].len() > 500);
-    assert_eq!(texts[0], texts[1]);
+    assert!(texts.len() >= 3 && texts[0].len() > 500);
+    assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 /// Every kernel that drops weights drops the same: all of them, of whatever op.

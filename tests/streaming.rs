@@ -9,14 +9,20 @@ use multihead::{
     Rewriting, reference,
 };
 use support::layers::Spec;
-use support::{compare, first_difference, gpu, portable_gpu, random};
+use support::{compare, first_difference, gpu, portable_gpu, random, reads_texels};
 
 /// Kernels that stream; those that read texels or four words at a time are taken where they can be.
-const KERNELS: [&str; 5] =
-    ["attention_row", "attention_tiled", "attention_texels", "attention_texels_wide", "partial_attention"];
+const KERNELS: [&str; 6] = [
+    "attention_row",
+    "attention_tiled",
+    "attention_texels",
+    "attention_texels_wide",
+    "attention_panels",
+    "partial_attention",
+];
 
 fn options(fuse: Fuse, kernel: &'static str) -> PlanOptions {
-    let preferred_kernels = vec![kernel, if kernel.starts_with("attention_texels") { "matmul_texels" } else { kernel }];
+    let preferred_kernels = vec![kernel, if reads_texels(kernel) { "matmul_texels" } else { kernel }];
     PlanOptions { rewriting: Rewriting { pack: true, fuse }, preferred_kernels, ..PlanOptions::default() }
 }
 
@@ -67,6 +73,9 @@ fn specs() -> Vec<Spec> {
         Spec { value_dim: 52, ..Spec::new(1, 37, 129, 2, 20) },
         Spec { extra_key: true, ..Spec::new(1, 19, 64, 1, 128) },
         Spec { value_dim: 5, ..Spec::new(2, 7, 19, 3, 7) },
+        // More rows to a group, and more keys, than one panel of any kernel has.
+        Spec { num_kv_heads: 1, value_dim: 12, ..Spec::new(1, 71, 300, 3, 8) },
+        Spec { value_dim: 64, ..Spec::new(1, 35, 129, 1, 36) },
     ]
 }
 
@@ -387,7 +396,7 @@ fn a_preferred_kernel_is_taken_where_it_applies() {
         assert_eq!(variants[1], kernel);
         assert_eq!(
             variants[0] == "matmul_texels" && variants[2] == "matmul_texels",
-            kernel.starts_with("attention_texels"),
+            reads_texels(kernel),
             "{variants:?}"
         );
     }
@@ -409,7 +418,8 @@ fn little_work_streams_on_llvmpipe_and_wide_heads_do_not() {
     };
     assert_eq!(kernels(4, [8, 8], 64), ["attention_row"]);
     assert_eq!(kernels(8, [1024, 1024], 512), ["attention_texels_wide"]);
-    assert!(kernels(64, [1024, 1024], 512).iter().all(|kernel| kernel == "attention_texels"));
+    assert!(kernels(64, [1024, 1024], 512).iter().all(|kernel| kernel == "attention_panels"));
+    assert_eq!(kernels(64, [16, 1024], 512), ["attention_texels"]);
     assert!(kernels(1, [1, 10_000], 4).len() > 1, "90,012 rounds");
     assert_eq!(kernels(1, [512, 512], 512), ["matmul_texels", "softmax_row", "matmul_texels"]);
     // Scores of 64 MiB, in as many parts as long work is cut into.

@@ -1,6 +1,6 @@
 //! `attention` and `attention_weights` on the GPU: scores that are never stored.
 
-use super::attention_forms::{Form, ROW, TEXELS, TEXELS_WIDE, TILED, form, group_rows, rounds, widths};
+use super::attention_forms::{Form, PANELS, ROW, TEXELS, TEXELS_WIDE, TILED, form, group_rows, rounds, widths};
 use super::masks::MaskPlaces;
 use super::params::params;
 use super::shader::shader;
@@ -54,7 +54,7 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 5] = [
+pub(super) static KERNELS: [Kernel; 6] = [
     Kernel {
         name: ROW,
         op: "attention",
@@ -75,17 +75,15 @@ pub(super) static KERNELS: [Kernel; 5] = [
         name: TEXELS,
         op: "attention",
         wgsl: shader!("attention_texels"),
-        slots: &[
-            Slot::ReadTexels(0),
-            Slot::ReadTexels(1),
-            Slot::ReadTexels(2),
-            Slot::Read(3),
-            Slot::Read(4),
-            Slot::Read(5),
-            Slot::Read(6),
-            Slot::Write,
-            Slot::WriteTexels,
-        ],
+        slots: &TEXTURES,
+        params: Params::LAYOUT,
+        overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT", "OUT_TEXELS"],
+    },
+    Kernel {
+        name: PANELS,
+        op: "attention",
+        wgsl: shader!("attention_panels"),
+        slots: &TEXTURES,
         params: Params::LAYOUT,
         overrides: &["HAS_MASK", "HAS_BIAS", "HAS_DROPOUT", "OUT_TEXELS"],
     },
@@ -125,6 +123,17 @@ const BUFFERS: [Slot; 8] = [
     Slot::Read(6),
     Slot::Write,
 ];
+const TEXTURES: [Slot; 9] = [
+    Slot::ReadTexels(0),
+    Slot::ReadTexels(1),
+    Slot::ReadTexels(2),
+    Slot::Read(3),
+    Slot::Read(4),
+    Slot::Read(5),
+    Slot::Read(6),
+    Slot::Write,
+    Slot::WriteTexels,
+];
 /// Weights are recovered as they are before any is dropped.
 const WEIGHTS_BUFFERS: &[Slot] =
     &[Slot::Read(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Read(4), Slot::Read(5), Slot::Write];
@@ -139,7 +148,7 @@ pub(super) fn launch(op: &Attention, request: &Request<'_>) -> Launch {
     let workgroups = fold(blocks as u64, request.profile);
     let mut constants = if kernel == TEXELS_WIDE { Vec::new() } else { masks_of(&op.scores) };
     constants.push(("HAS_DROPOUT", op.dropout.is_some()));
-    if kernel == TEXELS || kernel == TEXELS_WIDE {
+    if [TEXELS, TEXELS_WIDE, PANELS].contains(&kernel) {
         constants.push(("OUT_TEXELS", request.texels.contains(&request.node.output)));
     }
     let &[ref operands @ .., pattern_base, out_base] = request.bases else {

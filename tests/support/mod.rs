@@ -8,7 +8,7 @@ pub mod users;
 
 use std::collections::BTreeMap;
 
-use multihead::{Gpu, GpuOptions, Graph, HostTensor, Inputs, LimitsChoice, Plan, PlanOptions, reference};
+use multihead::{Gpu, GpuOptions, Graph, HostTensor, Inputs, LimitsChoice, Plan, PlanOptions, kernels, reference};
 
 /// A device with the adapter's own limits. No adapter is a failure, never a skip.
 pub fn gpu() -> Gpu {
@@ -36,6 +36,11 @@ pub fn gpus() -> Vec<Gpu> {
 fn open(limits: LimitsChoice) -> Gpu {
     let options = GpuOptions { adapter: None, limits };
     pollster::block_on(Gpu::open(&options)).expect("these tests need a Vulkan, Metal or DX12 adapter; see README.md")
+}
+
+/// Whether a kernel of this name reads its operands from textures.
+pub fn reads_texels(kernel: &str) -> bool {
+    kernels::all().any(|known| known.name == kernel && known.wgsl.contains("texture_storage_2d<rgba32float, read>"))
 }
 
 /// Numbers around 0, seeded: the same in every run.
