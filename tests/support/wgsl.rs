@@ -22,6 +22,9 @@ fn forms(kernel: &Kernel) -> Vec<Vec<(&'static str, u32)>> {
         "attention_texels_wide" => {
             [(8, 1), (8, 4), (16, 1), (16, 2)].map(|(rows, cols)| vec![("ROWS", rows), ("COLS", cols)]).to_vec()
         }
+        "matmul_panels" => [(4, 8, 8), (8, 1, 0), (8, 8, 8), (16, 7, 4)]
+            .map(|(lanes, deep, whole)| vec![("LANES", lanes), ("DEEP", deep), ("WHOLE", whole)])
+            .to_vec(),
         _ if kernel.needs_subgroups() => [4, 8, 16].map(|lanes| vec![("LANES", lanes)]).to_vec(),
         _ => Vec::new(),
     }
