@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
         let entry = entry?;
         let text = fs::read_to_string(entry.path())?;
         // Only llvmpipe is given kernels that read textures (src/kernels/texels.rs), and no browser computes on it.
-        let is_for_llvmpipe = entry.file_name().to_string_lossy().contains("texels");
+        let is_for_llvmpipe = text.contains("texture_storage_2d");
         let text = match (for_pages, is_for_llvmpipe) {
             (false, _) => text,
             (true, false) => without_comments(&text),

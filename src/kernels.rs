@@ -19,6 +19,7 @@ mod copy;
 mod dropout;
 mod masks;
 pub(crate) mod matmul;
+mod matmul_panels;
 mod matmul_texels;
 mod matmul_tiles;
 mod merge_partials;

@@ -5,7 +5,7 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_texels, size, wrapped};
+use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_panels, matmul_texels, size, wrapped};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
 use crate::graph::{DType, Matmul};
@@ -42,7 +42,7 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 5] = [
+pub(super) static KERNELS: [Kernel; 6] = [
     kernel(TILED, shader!("matmul_tiled")),
     Kernel { overrides: &["TRANSPOSE_RHS", "SKIP_HIDDEN", "HALVES"], ..kernel(ROWS, shader!("matmul_rows")) },
     kernel("matmul_register", shader!("matmul_register")),
@@ -62,9 +62,18 @@ pub(super) static KERNELS: [Kernel; 5] = [
         params: matmul_texels::Params::LAYOUT,
         overrides: &["LHS_TEXELS", "TRANSPOSE_RHS", "SKIP_HIDDEN"],
     },
+    Kernel {
+        name: PANELS,
+        op: "matmul",
+        wgsl: shader!("matmul_panels"),
+        slots: &[Slot::ReadTexels(0), Slot::ReadTexels(1), Slot::Read(2), Slot::Write, Slot::WriteTexels],
+        params: matmul_texels::Params::LAYOUT,
+        overrides: &["TRANSPOSE_RHS"],
+    },
 ];
 
 pub(super) const TEXELS: &str = "matmul_texels";
+pub(super) const PANELS: &str = "matmul_panels";
 const TILED: &str = "matmul_tiled";
 const ROWS: &str = "matmul_rows";
 
@@ -127,7 +136,7 @@ fn choose(sizes: &Sizes, request: &Request<'_>) -> &'static str {
         "matmul_register_vec4" => sizes.in_fours(),
         ROWS => sizes.rows <= FEW_ROWS,
         // Taken before anything else is chosen, where the operands lie in textures.
-        TEXELS => false,
+        TEXELS | PANELS => false,
         _ => true,
     };
     let own = request.preferred.iter().find(|&&name| applies(name) && KERNELS.iter().any(|kernel| kernel.name == name));
@@ -180,6 +189,9 @@ fn form(kernel: &str, op: &Matmul, sizes: &Sizes, request: &Request<'_>) -> Form
 }
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
+    if request.reads_texels && matmul_panels::is_taken(op, request) {
+        return matmul_panels::launch(op, request);
+    }
     if request.reads_texels {
         return matmul_texels::launch(op, request);
     }

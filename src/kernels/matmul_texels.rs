@@ -42,18 +42,35 @@ const ROWS: usize = 16;
 const COLS: usize = 2;
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
+    let Request { graph, block, .. } = request;
+    let lanes = texels::lanes(request.profile);
+    let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
+    let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
+    Launch {
+        kernel: Chosen::Ours(matmul::TEXELS),
+        constants: vec![
+            ("LHS_TEXELS", request.texels.contains(&op.lhs)),
+            ("TRANSPOSE_RHS", op.transpose_rhs),
+            ("SKIP_HIDDEN", op.skip_hidden),
+        ],
+        text_constants: vec![("LANES", size(lanes)), ("ROWS", size(ROWS)), ("COLS", size(COLS))],
+        rounds: rounds(graph, op),
+        params: bytemuck::bytes_of(&params(op, request, workgroups)).to_vec(),
+        workgroups,
+    }
+}
+
+/// What both kernels share that read products' operands from textures.
+pub(super) fn params(op: &Matmul, request: &Request<'_>, workgroups: [u32; 3]) -> Params {
     let Request { graph, node, block, .. } = request;
     let &[lhs_base, _, bias_base, out_base] = request.bases else {
         unreachable!("a product should have three operands and an output");
     };
     let [lhs, rhs, out] = [graph.lhs_matrices(op), graph.rhs_matrices(op), graph.out_matrices(op, node.output)];
-    let lanes = texels::lanes(request.profile);
-    let tiles = block.rows.len().div_ceil(ROWS) as u64 * block.cols.len().div_ceil(lanes * COLS * 4) as u64;
-    let workgroups = fold(tiles * block.batches.len() as u64, request.profile);
     let [lhs_heads, lhs_entry_stride, lhs_head_stride, lhs_row_stride] = matmul::places(&lhs);
     let [rhs_heads, rhs_entry_stride, rhs_head_stride, rhs_row_stride] = matmul::places(&rhs);
     let [out_heads, out_entry_stride, out_head_stride, out_row_stride] = matmul::places(&out);
-    let params = Params {
+    Params {
         batch_start: size(block.batches.start),
         row_start: wrapped(block.rows.start as u64),
         col_start: size(block.cols.start),
@@ -82,18 +99,6 @@ pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
         has_bias: op.bias.is_some().into(),
         out_in_texels: request.texels.contains(&node.output).into(),
         grid_width: workgroups[0],
-    };
-    Launch {
-        kernel: Chosen::Ours(matmul::TEXELS),
-        constants: vec![
-            ("LHS_TEXELS", request.texels.contains(&op.lhs)),
-            ("TRANSPOSE_RHS", op.transpose_rhs),
-            ("SKIP_HIDDEN", op.skip_hidden),
-        ],
-        text_constants: vec![("LANES", size(lanes)), ("ROWS", size(ROWS)), ("COLS", size(COLS))],
-        rounds: rounds(graph, op),
-        params: bytemuck::bytes_of(&params).to_vec(),
-        workgroups,
     }
 }
 

@@ -141,7 +141,9 @@ impl Question<'_> {
         let (name, could) = match &node.op {
             Op::Matmul(op) => {
                 let could = could_multiply(self.graph, op, node.output, self.profile);
-                (matmul::TEXELS, could && !self.users.contains(&op.lhs))
+                // Both read the same values from textures.
+                let name = if self.preferred.contains(&matmul::PANELS) { matmul::PANELS } else { matmul::TEXELS };
+                (name, could && !self.users.contains(&op.lhs))
             }
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
             Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),

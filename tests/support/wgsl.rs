@@ -33,6 +33,9 @@ fn forms(kernel: &Kernel) -> Vec<Vec<(&'static str, u32)>> {
             ];
             forms.map(|form| names.clone().zip(form).collect()).to_vec()
         }
+        "matmul_panels" => [(4, 8, 8), (8, 1, 0), (8, 8, 8), (16, 7, 4)]
+            .map(|(lanes, deep, whole)| vec![("LANES", lanes), ("DEEP", deep), ("WHOLE", whole)])
+            .to_vec(),
         _ if kernel.needs_subgroups() => [4, 8, 16].map(|lanes| vec![("LANES", lanes)]).to_vec(),
         _ => Vec::new(),
     }
