@@ -88,8 +88,8 @@ const MOST_PANEL_ROWS: usize = 64;
 const MOST_STATES: usize = 216;
 /// The fewest rows that repay loading a panel, and the widest head of which enough keys are held.
 const FEWEST_PANEL_ROWS: usize = 32;
-const WIDEST_PANEL: usize = 64;
-/// Operations that repay the text of wide heads, which takes three seconds to compile.
+const WIDEST_PANEL: usize = 32;
+/// Operations that repay the text of wide heads, which takes two or three seconds to compile.
 const FEWEST_FLOPS_OF_WIDE_PANELS: u64 = 1 << 29;
 
 impl PanelDivision {

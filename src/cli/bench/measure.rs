@@ -16,8 +16,9 @@ pub(super) struct Timing {
     pub(super) record_us: f64,
 }
 
-/// Enough runs to see the spread, not so many that a slow scenario takes minutes.
-const RUNS: RangeInclusive<usize> = 3..=25;
+/// Enough runs to see the spread, and a short plan at the pace of a program that runs it all the time; not so many that a
+/// slow scenario takes minutes.
+const RUNS: RangeInclusive<usize> = 3..=200;
 const RUNS_OF_LARGE: RangeInclusive<usize> = 1..=1;
 const ENOUGH: Duration = Duration::from_millis(1500);
 
