@@ -184,16 +184,14 @@ fn a_product_in_parts_has_the_bits_of_one_in_a_single_part() {
 }
 
 #[test]
-fn few_rows_are_left_to_the_other_kernel() {
+fn few_rows_and_few_steps_are_left_to_the_other_kernel() {
     let gpu = gpu();
     if is_meant(&gpu) {
-        let taken = |rows| variants(&gpu, &large(rows, 1024, 2048), &PlanOptions::default());
-        assert_eq!([taken(FEWEST_ROWS - 1), taken(FEWEST_ROWS)], [["matmul_texels"], [PANELS]]);
+        let taken = |rows, inner| variants(&gpu, &large(rows, inner, 2048), &PlanOptions::default());
+        assert_eq!([taken(47, 1024), taken(48, 1024)], [["matmul_texels"], [PANELS]]);
+        assert_eq!([taken(1024, 124), taken(1024, 128)], [["matmul_texels"], [PANELS]]);
     }
 }
-
-/// What is measured to pay.
-const FEWEST_ROWS: usize = 32;
 
 /// 65,535 rounds are what llvmpipe goes, and a product of many steps along K is computed by panels up to them.
 #[test]
