@@ -2,8 +2,8 @@
 //
 //   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) → out (batch, M, N)
 //
-// One workgroup = one subgroup = up to ROWS rows × COLS columns of one `out[b]`. It loads a panel of `rhs`, DEEP·LANES·4
-// steps along K of its columns, once for all of its rows, then the next panel.
+// One workgroup = one subgroup = up to ROWS rows × COLS columns of one `out[b]`. It loads a panel of `rhs`, its
+// columns and DEEP·LANES·4 steps along K, once for all of its rows, then the next panel.
 // One invocation = four steps along K of every LANES·4, of all these rows and columns: lanes are steps, so that nothing
 // is handed round until a row is done. Then lanes are added up and columns dealt out to them, both at once.
 // Chosen on llvmpipe (matmul_texels.wgsl says why texels) where a product has many rows, both operands lie in textures
@@ -212,7 +212,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             for (var t = 0u; t < DEEP; t++) { // unroll
                 left[t] = load_lhs(line + t * STEPS, t < WHOLE || k + t * STEPS < inner);
             }
-            // sums[c]: of one column of each group in every four lanes, then of as many columns as there are lanes.
+            // sums[c] is of column group c, by lane one column of it; then of as many columns as there are lanes.
             var sums: array<f32, FOURS>;
             for (var p = 0u; p < PAIRS; p++) { // unroll
                 var low = panel[p * 2u][0] * left[0].x;
