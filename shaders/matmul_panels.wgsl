@@ -2,15 +2,15 @@
 //
 //   lhs (batch, M, K) · rhs (batch / group, K, N), or (batch / group, N, K) → out (batch, M, N)
 //
-// One workgroup = one subgroup = up to ROWS rows × COLS columns of one `out[b]`. It loads a panel of `rhs`, DEEP·LANES·4
-// steps along K of its columns, once for all of its rows, then the next panel.
-// One invocation = four steps along K of every LANES·4, of all these rows and columns: lanes are steps, so that nobody
-// hands anything round until a row is done. Then lanes are added up and columns dealt out to them, both at once.
+// One workgroup = one subgroup = up to ROWS rows × COLS columns of one `out[b]`. It loads a panel of `rhs`, its
+// columns and DEEP·LANES·4 steps along K, once for all of its rows, then the next panel.
+// One invocation = four steps along K of every LANES·4, of all these rows and columns: lanes are steps, so that nothing
+// is handed round until a row is done. Then lanes are added up and columns dealt out to them, both at once.
 // Chosen on llvmpipe (matmul_texels.wgsl says why texels) where a product has many rows, both operands lie in textures
-// and nothing is hidden. There a panel lies on the stack, where a multiplication reads it as fast as from a register, and
-// a product and its sum are two instructions. Sums that live through a loop would need a third, for llvmpipe asks in every
-// round who takes part: `kept` is what a loop carries on, once a row. No barrier, no workgroup memory. Assumes that K, N
-// and every start are multiples of four, and a subgroup of exactly LANES lanes.
+// and nothing is hidden. There a panel lies on the stack, where a multiplication reads it as fast as from a register:
+// two instructions to a product and its sum. Sums that live through a loop take a third, since llvmpipe asks in every
+// round who takes part; only `kept` does here, once a row. No barrier, no workgroup memory. Assumes that K, N and every
+// start are multiples of four, and a subgroup of exactly LANES lanes.
 // Arithmetic intensity: 8·ROWS·COLS·DEEP operations per DEEP·(ROWS + COLS) loads of four words in every lane.
 
 // Constants
@@ -122,16 +122,12 @@ fn load_bias(col: u32) -> vec4<f32> {
     return vec4<f32>(bias[first], bias[first + 1u], bias[first + 2u], bias[first + 3u]);
 }
 
-fn store(out_start: u32, row: u32, col: u32, sum: vec4<f32>) {
-    if row >= params.rows || col >= params.cols {
-        return;
-    }
-    let word = out_start + (params.row_start + row) * params.out_row_stride + params.col_start + col;
+fn store(word: u32, out_base: u32, in_texels: bool, sum: vec4<f32>) {
     // A parameter, not an override: a second pipeline would take longer to compile than all stores.
-    if params.out_in_texels != 0u {
+    if in_texels {
         textureStore(out_texels, texel(word), sum);
     } else {
-        out[(params.out_base + word) / 4u] = sum;
+        out[(out_base + word) / 4u] = sum;
     }
 }
 
@@ -164,6 +160,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
     let inner = params.inner;
     let lhs_stride = params.lhs_row_stride;
     let rhs_stride = params.rhs_row_stride;
+    let out_stride = params.out_row_stride;
+    let out_base = params.out_base;
+    let in_texels = params.out_in_texels != 0u;
+    let all_cols = params.cols;
     let tiles_down = (params.rows + ROWS - 1u) / ROWS;
     // Rows are dealt out evenly, in fours, which are stored together.
     let tile_rows = (params.rows + tiles_down * 4u - 1u) / (tiles_down * 4u) * 4u;
@@ -185,7 +185,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
         + (params.row_start + row) * lhs_stride;
     let rhs_start = params.rhs_first
         + start_of(batch / params.group, params.rhs_heads, params.rhs_entry_stride, params.rhs_head_stride);
-    let out_start = start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride);
+    let out_start = start_of(batch, params.out_heads, params.out_entry_stride, params.out_head_stride)
+        + (params.row_start + row) * out_stride + params.col_start;
     var columns: array<u32, FOURS>;
     for (var c = 0u; c < FOURS; c++) { // unroll
         columns[c] = rhs_column(rhs_start, col + c * 4u);
@@ -211,7 +212,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
             for (var t = 0u; t < DEEP; t++) { // unroll
                 left[t] = load_lhs(line + t * STEPS, t < WHOLE || k + t * STEPS < inner);
             }
-            // sums[c]: of one column of each group in every four lanes, then of as many columns as there are lanes.
+            // sums[c] is of column group c, by lane one column of it; then of as many columns as there are lanes.
             var sums: array<f32, FOURS>;
             for (var p = 0u; p < PAIRS; p++) { // unroll
                 var low = panel[p * 2u][0] * left[0].x;
@@ -254,7 +255,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(subgroup_invocatio
                 kept[(r + 2u) * KEPT + c],
                 kept[(r + 3u) * KEPT + c],
             );
-            store(out_start, row + r + lane % 4u, own_col, turned(words, lane) + added);
+            let sum = turned(words, lane) + added;
+            let own_row = r + lane % 4u;
+            if own_row < rows && own_col < all_cols {
+                store(out_start + own_row * out_stride + own_col, out_base, in_texels, sum);
+            }
         }
     }
 }

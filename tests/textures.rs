@@ -56,9 +56,9 @@ fn a_product_reads_from_a_texture_only_what_its_kernel_can() {
     let large = builder.matmul("large", Matmul::of(x, wide)).unwrap();
     let odd = builder.matmul("odd", Matmul { transpose_rhs: true, ..Matmul::of(few, x) }).unwrap();
     let graph = builder.finish(&[large, odd]);
-    check(&gpu(), &graph, &["matmul_panels", "matmul_register_vec4"]);
+    check(&gpu(), &graph, &["matmul_texels", "matmul_register_vec4"]);
     // What is read from the buffer is cut into pieces that a binding holds, whatever lies in a texture too.
-    check(&cramped_gpu(1 << 16), &graph, &["matmul_panels", "matmul_register_vec4"]);
+    check(&cramped_gpu(1 << 16), &graph, &["matmul_texels", "matmul_register_vec4"]);
 }
 
 /// Heads of six words, and heads of twelve, of one tensor.
@@ -98,6 +98,6 @@ fn a_kernel_that_may_not_go_round_so_often_is_left_out_though_its_operand_lies_i
         let products = summary.steps.iter().filter(|step| step.op == "matmul").map(|step| step.variant.as_str());
         let mut products: Vec<_> = products.collect();
         products.dedup();
-        assert_eq!(products, ["matmul_panels", "matmul_register_vec4"], "{summary}");
+        assert_eq!(products, ["matmul_texels", "matmul_register_vec4"], "{summary}");
     }
 }

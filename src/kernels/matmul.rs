@@ -5,7 +5,10 @@
 
 use super::params::params;
 use super::shader::shader;
-use super::{Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_panels, matmul_texels, size, wrapped};
+use super::{
+    Chosen, Kernel, Launch, ProductClass, Request, Slot, Tile, fold, looped, matmul_panels, matmul_texels, size,
+    wrapped,
+};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
 use crate::graph::{DType, Matmul};

@@ -10,8 +10,9 @@ const COLS: usize = 16;
 /// The most steps along K of a lane in a panel, in groups of four: more do not fit the nearest cache with 16 columns.
 const MOST_DEEP: usize = 8;
 
-/// With fewer rows a panel takes longer to load than it saves.
-const FEWEST_ROWS: usize = 32;
+/// With fewer rows a panel takes longer to load than it saves, and with fewer steps along K lanes take longer to add up.
+const FEWEST_ROWS: usize = 48;
+const FEWEST_STEPS: usize = 128;
 
 /// How K is divided into panels of one depth.
 #[derive(Debug, PartialEq)]
@@ -38,8 +39,9 @@ pub(super) fn is_taken(op: &Matmul, request: &Request<'_>) -> bool {
     let could = request.texels.contains(&op.lhs)
         && !op.skip_hidden
         && rounds(graph, op, texels::lanes(request.profile)) <= most_rounds(request.profile);
+    let pays = graph.space(node)[1] >= FEWEST_ROWS && graph.inner(op) >= FEWEST_STEPS;
     let preferred = request.preferred.iter().find(|name| [matmul::TEXELS, matmul::PANELS].contains(name));
-    could && preferred.map_or(graph.space(node)[1] >= FEWEST_ROWS, |&name| name == matmul::PANELS)
+    could && preferred.map_or(pays, |&name| name == matmul::PANELS)
 }
 
 pub(super) fn launch(op: &Matmul, request: &Request<'_>) -> Launch {
