@@ -89,8 +89,8 @@ const MOST_STATES: usize = 216;
 /// The fewest rows that repay loading a panel, and the widest head of which enough keys are held.
 const FEWEST_PANEL_ROWS: usize = 32;
 const WIDEST_PANEL: usize = 32;
-/// Operations that repay the text of wide heads, which takes two or three seconds to compile.
-const FEWEST_FLOPS_OF_WIDE_PANELS: u64 = 1 << 29;
+/// Operations that repay its text, which takes one to three seconds to compile.
+const FEWEST_FLOPS_OF_PANELS: u64 = 1 << 28;
 
 impl PanelDivision {
     fn new(lanes: usize, [head_dim, value_dim]: [usize; 2]) -> Self {
@@ -133,8 +133,7 @@ fn panels(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> [bool; 2] {
     let widest = head_dim.max(value_dim);
     let applies =
         head_dim.min(value_dim) > 0 && widest <= WIDEST_PANEL && rounds(PANELS, graph, op) <= most_rounds(profile);
-    let repays = widest <= NARROW_VALUE || graph.attention_flops(op) >= FEWEST_FLOPS_OF_WIDE_PANELS;
-    [applies, applies && rows >= FEWEST_PANEL_ROWS && repays]
+    [applies, applies && rows >= FEWEST_PANEL_ROWS && graph.attention_flops(op) >= FEWEST_FLOPS_OF_PANELS]
 }
 
 /// The kernel that streams an attention from texels.
