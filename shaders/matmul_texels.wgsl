@@ -6,11 +6,12 @@
 // are lanes of vectors there, so that the transposition of a 4 × 4 block, a lane's own, costs nothing.
 // One invocation = COLS groups of four columns of every row; it loads four words of its own rows of `lhs` and hands
 // them round.
-// Chosen on llvmpipe, Mesa's CPU adapter. There a load from a buffer is a loop over the lanes that puts words into a
-// vector one by one through memory, and a load from a texture is not: it is five times as fast. The textures are bound
-// as storage: a load from a sampled one works out a level of detail in every lane, for more than half of its time. The
-// tile is small, so that what a round does fits what a processor keeps of decoded instructions. No barrier, no
-// workgroup memory. Assumes that K, N and every start are multiples of four, and a subgroup of exactly LANES lanes.
+// Chosen on llvmpipe, Mesa's CPU adapter, where matmul_panels.wgsl is not. There a load from a buffer is a loop over
+// the lanes that puts words into a vector one by one through memory, and a load from a texture is not: it is five times
+// as fast. The textures are bound as storage: a load from a sampled one works out a level of detail in every lane, for
+// more than half of its time. The tile is small, so that what a round does fits what a processor keeps of decoded
+// instructions. No barrier, no workgroup memory. Assumes that K, N and every start are multiples of four, and a
+// subgroup of exactly LANES lanes.
 // A hidden weight (−0, of SKIP_HIDDEN) takes no part: what is no number in `rhs` counts as 0 first, and a tile that met
 // any is summed once more, product by product.
 // Arithmetic intensity: 8·ROWS·LANES·COLS·4 operations per ROWS / LANES + 4·COLS loads of four words in every lane.

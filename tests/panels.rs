@@ -36,7 +36,7 @@ fn is_meant(gpu: &Gpu) -> bool {
 fn check(gpu: &Gpu, graph: &Graph, tensors: &[(&str, HostTensor)], about: &str) {
     let taken = variants(gpu, graph, &options());
     assert!(!is_meant(gpu) || taken.iter().all(|variant| variant == PANELS), "{about}: {taken:?}");
-    let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(*name, tensor));
+    let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
     check_graph(gpu, graph, &Inputs::new(), &inputs, Some(PANELS), about);
 }
 
@@ -225,7 +225,7 @@ fn a_product_goes_along_as_many_steps_as_it_is_granted() {
         ("wide", random(&mut rng, [4, most])),
         ("last", random(&mut rng, [most, 4])),
     ];
-    let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(*name, tensor));
+    let inputs = tensors.iter().fold(Inputs::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
     let plan = pollster::block_on(Plan::new(&gpu, &graph(most), &Inputs::new(), &options())).unwrap();
     let got = pollster::block_on(plan.run(&inputs)).unwrap().outputs.remove("out").unwrap();
     let truth = multihead::reference::interpret::<f64>(&graph(most), &Inputs::new(), &inputs).unwrap();
