@@ -70,7 +70,7 @@ fn heads_are_read_from_a_texture_only_where_they_start_at_texels() {
     let halves = builder.attention("halves", attention(x, 12, 2, false)).unwrap();
     let heads = builder.transpose_qkv("heads", TransposeHeads { input: x, num_heads: 2 }).unwrap();
     let graph = builder.finish(&[whole, halves, heads]);
-    check(&gpu(), &graph, &["attention_panels", "attention_row", "transpose_qkv"]);
+    check(&gpu(), &graph, &["attention_texels", "attention_row", "transpose_qkv"]);
 }
 
 /// The kernels that read texels keep no statistics.

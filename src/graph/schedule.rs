@@ -31,7 +31,7 @@ impl Limits {
 
 /// A value that passes from node to node is not stored whole beyond this many bytes, whatever the device could hold:
 /// the binding that WebGPU guarantees. More would cost memory and cache and gain nothing.
-const SCRATCH_BYTES: u64 = 128 << 20;
+pub(crate) const SCRATCH_BYTES: u64 = 128 << 20;
 
 /// Shaders find a truth value's bit by a 32-bit number.
 const MOST_BITS_BYTES: u64 = 1 << 29;

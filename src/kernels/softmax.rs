@@ -1,4 +1,5 @@
-//! `softmax` on the GPU: a row to a workgroup for GPUs, a row to an invocation for CPU adapters.
+//! `softmax` on the GPU: a row to a workgroup for GPUs, a row to an invocation for CPU adapters, from texels where the
+//! scores lie in a texture.
 //!
 //! Scale, bias and everything that hides keys happen in the one pass over a row; absent operands are told by `has_…`
 //! parameters.
@@ -7,7 +8,7 @@ use super::masks::MaskPlaces;
 use super::params::params;
 use super::shader::shader;
 use super::{Chosen, Kernel, Launch, Request, Slot, fold, looped, most_rounds, size};
-use crate::gpu::AdapterKind;
+use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::Softmax;
 use crate::reference::Real;
 
@@ -42,8 +43,19 @@ params! {
     }
 }
 
-pub(super) static KERNELS: [Kernel; 2] =
-    [kernel("softmax_row", shader!("softmax_row")), kernel("softmax_workgroup", shader!("softmax_workgroup"))];
+pub(super) static KERNELS: [Kernel; 3] = [
+    kernel(ROW, shader!("softmax_row")),
+    kernel(WORKGROUP, shader!("softmax_workgroup")),
+    Kernel {
+        slots: &[Slot::ReadTexels(0), Slot::Read(1), Slot::Read(2), Slot::Read(3), Slot::Write, Slot::WriteTexels],
+        overrides: &["HAS_MASK", "HAS_BIAS", "OUT_TEXELS"],
+        ..kernel(TEXELS, shader!("softmax_texels"))
+    },
+];
+
+pub(super) const TEXELS: &str = "softmax_texels";
+const ROW: &str = "softmax_row";
+const WORKGROUP: &str = "softmax_workgroup";
 
 const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     Kernel {
@@ -56,26 +68,33 @@ const fn kernel(name: &'static str, wgsl: &'static str) -> Kernel {
     }
 }
 
-/// Rows to a workgroup of `softmax_row`; `softmax_workgroup` takes one.
+/// Rows to a workgroup of `softmax_row` and of `softmax_texels`; `softmax_workgroup` takes one.
 const ROWS: usize = 64;
 
 /// Invocations to a workgroup of `softmax_workgroup`.
-const WORKGROUP: usize = 256;
+const INVOCATIONS: usize = 256;
 
 /// Rounds of all loops of one invocation: a row is read twice.
 fn rounds(kernel: &str, columns: usize) -> u64 {
     match kernel {
-        "softmax_row" => 2 * looped(columns, 0),
-        _ => 2 * looped(columns.div_ceil(WORKGROUP), 0) + looped(WORKGROUP.ilog2() as usize, 0),
+        ROW => 2 * looped(columns, 0),
+        TEXELS => 2 * looped(columns.div_ceil(4), 0),
+        _ => 2 * looped(columns.div_ceil(INVOCATIONS), 0) + looped(INVOCATIONS.ilog2() as usize, 0),
     }
 }
 
+/// Whether rows of scores could be read from texels: in fours, in no more rounds than the device makes.
+pub(super) fn could_read_texels(columns: usize, profile: &DeviceProfile) -> bool {
+    columns > 0 && columns.is_multiple_of(4) && rounds(TEXELS, columns) <= most_rounds(profile)
+}
+
 fn choose(request: &Request<'_>, columns: usize) -> &'static str {
-    let own = request.preferred.iter().find(|&&name| KERNELS.iter().any(|kernel| kernel.name == name));
+    let own = request.preferred.iter().find(|&&name| name == ROW || name == WORKGROUP);
     match (own, request.profile.kind) {
+        _ if request.reads_texels => TEXELS,
         (Some(preferred), _) => preferred,
-        (None, AdapterKind::Cpu) if rounds("softmax_row", columns) <= most_rounds(request.profile) => "softmax_row",
-        _ => "softmax_workgroup",
+        (None, AdapterKind::Cpu) if rounds(ROW, columns) <= most_rounds(request.profile) => ROW,
+        _ => WORKGROUP,
     }
 }
 
@@ -88,7 +107,7 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
     let kernel = choose(request, columns);
     let [batches, rows] = [block.batches.len(), block.rows.len()];
     let all = batches * rows;
-    let workgroups = fold(if kernel == "softmax_row" { all.div_ceil(ROWS) } else { all } as u64, request.profile);
+    let workgroups = fold(if kernel == WORKGROUP { all } else { all.div_ceil(ROWS) } as u64, request.profile);
     let masks = MaskPlaces::new(graph, graph.softmax_sizes(op), [op.valid_lens, op.attend_mask, op.bias]);
     let params = Params {
         batch_start: size(block.batches.start),
@@ -118,9 +137,15 @@ pub(super) fn launch(op: &Softmax, request: &Request<'_>) -> Launch {
         out_base,
         grid_width: workgroups[0],
     };
+    let constants = if kernel == TEXELS {
+        let out_texels = request.texels.contains(&node.output);
+        vec![("HAS_MASK", op.attend_mask.is_some()), ("HAS_BIAS", op.bias.is_some()), ("OUT_TEXELS", out_texels)]
+    } else {
+        Vec::new()
+    };
     Launch {
         kernel: Chosen::Ours(kernel),
-        constants: Vec::new(),
+        constants,
         text_constants: Vec::new(),
         rounds: rounds(kernel, columns),
         params: bytemuck::bytes_of(&params).to_vec(),

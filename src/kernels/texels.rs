@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{attention_forms, matmul, matmul_texels, transpose};
+use super::{attention_forms, matmul, matmul_texels, softmax, transpose};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::matrices::Matrices;
-use crate::graph::schedule::InTextures;
+use crate::graph::schedule::{InTextures, SCRATCH_BYTES};
 use crate::graph::{Attention, Columns, DType, Graph, Matmul, Node, Op, Source, ValueId};
 
 /// Texels in a row of such a texture that hold words, and their words.
@@ -118,6 +118,7 @@ fn needs(node: &Node) -> Vec<ValueId> {
         Op::Matmul(op) => vec![op.rhs],
         Op::Attention(op) => vec![op.scores.query.tensor, op.scores.key.tensor, op.value.tensor],
         Op::TransposeQkv(op) | Op::TransposeOutput(op) => vec![op.input],
+        Op::Softmax(op) => vec![op.scores],
         _ => Vec::new(),
     }
 }
@@ -147,6 +148,13 @@ impl Question<'_> {
             }
             Op::TransposeQkv(_) => return self.could_copy(node, transpose::QKV_TEXELS),
             Op::TransposeOutput(_) => return self.could_copy(node, transpose::OUTPUT_TEXELS),
+            Op::Softmax(op) => {
+                let [_, _, columns] = self.graph.space(node);
+                // More scores pass from product to softmax in parts, and are never all there.
+                let could = softmax::could_read_texels(columns, self.profile)
+                    && self.graph.value(op.scores).bytes() <= SCRATCH_BYTES;
+                return could && self.is_wanted(node, softmax::TEXELS, self.pays_beside(node));
+            }
             Op::Attention(op) => {
                 let name = attention_forms::from_texels(self.graph, op, self.profile, self.preferred);
                 (name, could_stream(name, self.graph, op, self.profile))
@@ -160,14 +168,18 @@ impl Question<'_> {
         could && self.is_wanted(node, name, pays)
     }
 
-    /// Whether a transposition reads a texture. It pays beside a product that does.
+    /// Whether a transposition reads a texture.
     fn could_copy(&self, node: &Node, kernel: &'static str) -> bool {
+        could_transpose(self.graph, node) && self.is_wanted(node, kernel, self.pays_beside(node))
+    }
+
+    /// What moves words, or weighs them, gains from textures beside a product that reads them.
+    fn pays_beside(&self, node: &Node) -> bool {
         let beside = |other: &&Node| {
             let reads = |reader: &Node, id: ValueId| reader.op.operands().contains(&Some(id));
             matches!(other.op, Op::Matmul(_)) && (reads(other, node.output) || reads(node, other.output))
         };
-        let pays = self.graph.nodes().iter().filter(beside).any(|product| self.could_read(product));
-        could_transpose(self.graph, node) && self.is_wanted(node, kernel, pays)
+        self.graph.nodes().iter().filter(beside).any(|product| self.could_read(product))
     }
 
     fn is_wanted(&self, node: &Node, kernel: &'static str, pays: bool) -> bool {
@@ -197,6 +209,7 @@ impl Question<'_> {
             Op::Matmul(op) => nodes.contains(&index) && (op.lhs == id || op.rhs == id),
             op @ Op::Attention(_) => nodes.contains(&index) && !op.operands()[3..].contains(&Some(id)),
             Op::TransposeQkv(_) | Op::TransposeOutput(_) => nodes.contains(&index),
+            op @ Op::Softmax(_) => nodes.contains(&index) && !op.operands()[1..].contains(&Some(id)),
             _ => false,
         };
         let mut readers = (0..self.graph.nodes().len())

@@ -23,12 +23,12 @@ fn forms(kernel: &Kernel) -> Vec<Vec<(&'static str, u32)>> {
             [(8, 1), (8, 4), (16, 1), (16, 2)].map(|(rows, cols)| vec![("ROWS", rows), ("COLS", cols)]).to_vec()
         }
         "attention_panels" => {
-            // Heads of 8, of 64, of 12 and 4 words.
+            // Heads of 8, of 32, of 12 and 4 words.
             let names = ["LANES", "LANES_LOG2", "ROWS", "HEAD", "VALUE", "LOADS"];
             let names = names.into_iter().chain(["QUERY_LOADS", "VALUE_LOADS", "GROUPS", "PADDED", "PASS"]);
             let forms = [
                 [8, 3, 64, 2, 2, 16, 1, 1, 1, 2, 8],
-                [4, 2, 32, 16, 16, 4, 4, 4, 16, 16, 4],
+                [4, 2, 24, 8, 8, 8, 2, 2, 8, 8, 8],
                 [16, 4, 64, 3, 1, 16, 1, 1, 1, 4, 8],
             ];
             forms.map(|form| names.clone().zip(form).collect()).to_vec()
