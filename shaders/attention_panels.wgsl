@@ -13,11 +13,11 @@
 // Between panels a row's sums, its largest score and so on lie in `states`, the one array that a loop indexes.
 // Panels start at multiples of KEYS, whoever the neighbours are, so that a row's answer does not depend on them. Panels
 // outside the band and the lengths are not met, unless a learned key stands behind them.
-// Chosen on llvmpipe, Mesa's CPU adapter (matmul_texels.wgsl says why texels), where many rows share their keys and
-// heads are narrow, or there is enough to do. What is held lies on the stack, where an operand costs no instruction of
+// Chosen on llvmpipe, Mesa's CPU adapter (matmul_texels.wgsl says why texels), where heads are narrow, many rows share
+// their keys and there is enough to do. What is held lies on the stack, where an operand costs no instruction of
 // its own; it must fit the first-level cache, and `states` be small: LLVM takes long over arrays. No barrier, no
 // workgroup memory. Assumes that widths and starts are multiples of four, and a subgroup of exactly LANES lanes.
-// Arithmetic intensity: 16·LOADS·LANES·(HEAD + VALUE) operations for HEAD / LANES loads of four words in every lane;
+// Arithmetic intensity: 8·LOADS·LANES·(HEAD + VALUE) operations for HEAD / LANES loads of four words in every lane;
 // (HEAD + VALUE)·LOADS more serve all ROWS.
 
 // Constants

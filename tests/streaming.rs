@@ -426,6 +426,20 @@ fn little_work_streams_on_llvmpipe_and_wide_heads_do_not() {
     assert!(kernels(1, [4096, 4096], 512).iter().all(|kernel| kernel == "attention_texels_wide"));
 }
 
+/// The projection of few key/value heads is little work, and its output must be where the attention reads it.
+#[test]
+fn a_small_projection_does_not_keep_a_large_attention_from_texels() {
+    let mut rng = fastrand::Rng::with_seed(84);
+    for num_kv_heads in [1, 2, 6] {
+        let spec = Spec { num_kv_heads, ..Spec::new(1, 1025, 700, 6, 32) };
+        let layer = spec.layer(&mut rng);
+        let graph = layer.graph(&spec.inputs(&mut rng, Mask::default()).call_shape(), false).unwrap();
+        let summary = PlanSummary::with_options(&graph, &llvmpipe(), &PlanOptions::default()).unwrap();
+        let mut attentions = summary.steps.iter().filter(|step| step.op == "attention");
+        assert!(attentions.all(|step| step.variant == "attention_panels"), "{summary}");
+    }
+}
+
 #[test]
 fn self_attention_is_three_dispatches_five_with_scores_and_eleven_without_rewriting() {
     let mut rng = fastrand::Rng::with_seed(77);

@@ -89,7 +89,7 @@ const MOST_STATES: usize = 216;
 /// The fewest rows that repay loading a panel, and the widest head of which enough keys are held.
 const FEWEST_PANEL_ROWS: usize = 32;
 const WIDEST_PANEL: usize = 32;
-/// Operations that repay its text, which takes one to three seconds to compile.
+/// Operations that repay its text, which takes from half a second to three seconds to compile.
 const FEWEST_FLOPS_OF_PANELS: u64 = 1 << 28;
 
 impl PanelDivision {

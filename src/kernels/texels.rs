@@ -161,11 +161,23 @@ impl Question<'_> {
             }
             _ => return false,
         };
+        let flops = self.graph.node_flops(node);
         let pays = match node.op {
-            Op::Attention(_) => self.graph.node_flops(node) > LITTLE_FLOPS,
-            _ => self.graph.node_flops(node) >= FEWEST_FLOPS_OF_PRODUCT,
+            Op::Attention(_) => flops > LITTLE_FLOPS,
+            _ => flops >= FEWEST_FLOPS_OF_PRODUCT || self.is_for_large_attention(node.output),
         };
         could && self.is_wanted(node, name, pays)
+    }
+
+    /// Whether an attention reads the value that would be many times as slow from buffers: a small projection, of few
+    /// key/value heads or few keys, must not keep it from texels.
+    fn is_for_large_attention(&self, id: ValueId) -> bool {
+        self.graph.nodes().iter().any(|node| {
+            matches!(node.op, Op::Attention(_))
+                && node.op.operands()[..3].contains(&Some(id))
+                && self.graph.node_flops(node) >= FEWEST_FLOPS_OF_PRODUCT
+                && self.could_read(node)
+        })
     }
 
     /// Whether a transposition reads a texture.
