@@ -233,9 +233,10 @@ fn sum_of_lanes(word: f32) -> f32 {
     return sum;
 }
 
-// `low` over two lanes in one of them, `high` in the other: lanes differ in one bit.
-fn joined_halves(low: f32, high: f32, is_high: bool, bit: u32) -> f32 {
-    return select(low, high, is_high) + subgroupShuffleXor(select(high, low, is_high), bit);
+// a + b, added up over pairs of lanes that differ in `bit`: that of a in the lane without it, of b in the lane with it.
+fn added_up(a: f32, b: f32, lane: u32, bit: u32) -> f32 {
+    let has_bit = (lane & bit) != 0u;
+    return select(a, b, has_bit) + subgroupShuffle(select(b, a, has_bit), lane ^ bit);
 }
 
 // Lane j has word j summed over all lanes.
@@ -244,7 +245,7 @@ fn gathered(words: array<f32, LANES>, lane: u32) -> f32 {
     for (var b = 0u; b < LANES_LOG2; b++) { // unroll
         // Half as many each time; nobody asks for the rest.
         for (var i = 0u; i < HALF; i++) { // unroll
-            sums[i] = joined_halves(sums[2u * i], sums[2u * i + 1u], (lane & (1u << b)) != 0u, 1u << b);
+            sums[i] = added_up(sums[2u * i], sums[2u * i + 1u], lane, 1u << b);
         }
     }
     return sums[0];

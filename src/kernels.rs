@@ -15,6 +15,7 @@ mod append_key;
 mod append_rows;
 mod attention;
 pub(crate) mod attention_forms;
+mod attention_panels;
 mod copy;
 mod dropout;
 mod masks;

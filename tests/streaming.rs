@@ -435,8 +435,10 @@ fn a_small_projection_does_not_keep_a_large_attention_from_texels() {
         let layer = spec.layer(&mut rng);
         let graph = layer.graph(&spec.inputs(&mut rng, Mask::default()).call_shape(), false).unwrap();
         let summary = PlanSummary::with_options(&graph, &llvmpipe(), &PlanOptions::default()).unwrap();
-        let mut attentions = summary.steps.iter().filter(|step| step.op == "attention");
-        assert!(attentions.all(|step| step.variant == "attention_panels"), "{summary}");
+        let steps = summary.steps.iter().filter(|step| step.op == "attention");
+        let mut attentions: Vec<_> = steps.map(|step| step.variant.as_str()).collect();
+        attentions.dedup();
+        assert_eq!(attentions, ["attention_panels"], "{summary}");
     }
 }
 

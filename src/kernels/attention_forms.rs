@@ -1,7 +1,7 @@
 //! Which kernel streams an attention, and in what form: how rows, keys and columns are divided among its invocations, and how
 //! many rounds its loops then make.
 
-use super::{Request, looped, most_rounds, size, texels};
+use super::{Request, attention_panels, looped, most_rounds, size, texels};
 use crate::gpu::{AdapterKind, DeviceProfile};
 use crate::graph::{Attention, Graph};
 
@@ -23,11 +23,7 @@ const TILED_DOWN: [usize; 2] = [8, 16];
 const TILED_SUMS: usize = 8;
 
 /// Words of a query and of a value that one group of four is.
-const FOUR: usize = 4;
-
-/// The fewest lanes, and the most, of a subgroup that reads texels.
-const FEWEST_LANES: usize = 4;
-const MOST_LANES: usize = 16;
+pub(super) const FOUR: usize = 4;
 
 /// Lanes that `attention_texels_wide` is written for: a shuffle by a lane that is no constant is one instruction for eight
 /// lanes, and a loop over them otherwise.
@@ -65,77 +61,6 @@ impl WideDivision {
     }
 }
 
-/// How `attention_panels` divides heads of these widths: what a lane holds of a panel.
-#[derive(Clone, Copy)]
-struct PanelDivision {
-    /// Rows that meet a panel.
-    rows: usize,
-    /// Keys of a panel that a lane holds.
-    loads: usize,
-    /// Words of a value that a lane sums up.
-    groups: usize,
-}
-
-/// Words of keys that a lane of `attention_panels` holds, and as many of values: 8 KiB each in eight lanes, half of a
-/// first-level cache together.
-const HELD_WORDS: usize = 256;
-/// The most keys that it holds.
-const MOST_LOADS: usize = 16;
-/// The most of its sums that registers hold.
-const PASS: usize = 8;
-/// The most rows, and the most words of all rows' states in a lane: LLVM takes seconds over larger arrays.
-const MOST_PANEL_ROWS: usize = 64;
-const MOST_STATES: usize = 216;
-/// The fewest rows that repay loading a panel, and the widest head of which enough keys are held.
-const FEWEST_PANEL_ROWS: usize = 32;
-const WIDEST_PANEL: usize = 32;
-/// Operations that repay its text, which takes from half a second to three seconds to compile.
-const FEWEST_FLOPS_OF_PANELS: u64 = 1 << 28;
-
-impl PanelDivision {
-    fn new(lanes: usize, [head_dim, value_dim]: [usize; 2]) -> Self {
-        let loads = (HELD_WORDS / head_dim.max(value_dim)).clamp(1, MOST_LOADS);
-        let groups = value_dim.div_ceil(lanes);
-        let rows = (MOST_STATES / (groups + 1)).clamp(lanes, MOST_PANEL_ROWS);
-        Self { rows: rows / lanes * lanes, loads: 1 << loads.ilog2(), groups }
-    }
-
-    fn text_constants(self, lanes: usize, [head_dim, value_dim]: [usize; 2]) -> Vec<(&'static str, u32)> {
-        vec![
-            ("LANES", size(lanes)),
-            ("LANES_LOG2", lanes.ilog2()),
-            ("ROWS", size(self.rows)),
-            ("HEAD", size(head_dim / FOUR)),
-            ("VALUE", size(value_dim / FOUR)),
-            ("LOADS", size(self.loads)),
-            ("QUERY_LOADS", size(head_dim.div_ceil(FOUR * lanes))),
-            ("VALUE_LOADS", size(value_dim.div_ceil(FOUR * lanes))),
-            ("GROUPS", size(self.groups)),
-            ("PADDED", size(self.groups * lanes / FOUR)),
-            ("PASS", size(self.loads.min(PASS))),
-        ]
-    }
-
-    /// Rounds of all loops of one invocation, for any number of lanes.
-    fn rounds(self, num_keys: usize) -> u64 {
-        let rows = looped(self.rows, 0);
-        // Panels from the first key's on; one of two loops over rows is left at once. Then ends are told to rows, and
-        // states stored.
-        let panels = looped(num_keys.div_ceil(FEWEST_LANES * self.loads) + 2, rows + looped(0, 0));
-        panels + looped(MOST_LANES, 0) + rows
-    }
-}
-
-/// Whether `attention_panels` applies, as far as shapes go, and whether it is the fastest then.
-fn panels(graph: &Graph, op: &Attention, profile: &DeviceProfile) -> [bool; 2] {
-    let [head_dim, value_dim] = widths(op);
-    let rows = graph.score_sizes(&op.scores).num_queries * (op.scores.num_heads / op.scores.num_kv_heads);
-    let widest = head_dim.max(value_dim);
-    let applies =
-        head_dim.min(value_dim) > 0 && widest <= WIDEST_PANEL && rounds(PANELS, graph, op) <= most_rounds(profile);
-    [applies, applies && rows >= FEWEST_PANEL_ROWS && graph.attention_flops(op) >= FEWEST_FLOPS_OF_PANELS]
-}
-
 /// The kernel that streams an attention from texels.
 pub(crate) fn from_texels(
     graph: &Graph,
@@ -147,7 +72,7 @@ pub(crate) fn from_texels(
         && op.scores.attend_mask.is_none()
         && op.scores.bias.is_none()
         && rounds(TEXELS_WIDE, graph, op) <= most_rounds(profile);
-    let [panels_could, panels_gain] = panels(graph, op, profile);
+    let [panels_could, panels_gain] = attention_panels::applies_and_gains(graph, op, profile);
     let others = [TEXELS, TEXELS_WIDE];
     if panels_could
         && (preferred.contains(&PANELS) || panels_gain && !others.iter().any(|name| preferred.contains(name)))
@@ -216,12 +141,7 @@ pub(super) fn rounds(kernel: &str, graph: &Graph, op: &Attention) -> u64 {
             let values = looped(WIDE_LANES, 0) + looped(0, 0);
             looped(num_keys / (FOUR * WIDE_LANES) + 2, looped(head_dim / FOUR, 0) + dropped + values)
         }
-        // Fewer lanes hold fewer keys, and more have more rows.
-        PANELS => [FEWEST_LANES, MOST_LANES]
-            .map(|lanes| PanelDivision::new(lanes, [head_dim, value_dim]).rounds(num_keys))
-            .into_iter()
-            .max()
-            .unwrap_or_default(),
+        PANELS => attention_panels::rounds(num_keys, [head_dim, value_dim]),
         TILED => {
             let chunk = looped(TILED_ACROSS, 0);
             // Chunks of the head, what lanes tell each other, four chunks of keys; at the end what they tell once more.
@@ -279,7 +199,7 @@ pub(super) fn form(op: &Attention, request: &Request<'_>) -> Form {
             return Form { kernel: TEXELS_WIDE, text_constants, rows, value_parts };
         }
         if from_texels(request.graph, op, request.profile, request.preferred) == PANELS {
-            let division = PanelDivision::new(lanes, [head_dim, value_dim]);
+            let division = attention_panels::PanelDivision::new(lanes, [head_dim, value_dim]);
             let text_constants = division.text_constants(lanes, [head_dim, value_dim]);
             return Form { kernel: PANELS, text_constants, rows: division.rows, value_parts: 1 };
         }
